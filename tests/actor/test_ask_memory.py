@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask
-from bandstand.errors import AskCycleError, AskTimeoutError, TargetEndedError
+from bandstand.actor import ActorSystem
+from bandstand.errors import AskTimeoutError, TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, ended, is_at_rest, outcome, run_system, turns
 
@@ -149,21 +149,6 @@ def test_asks_of_actors_that_end_leave_nothing(clock: VirtualClock) -> None:
         await turns(3)
 
     assert_flat(clock, batch, FEWER, failed=BATCH)
-
-
-def test_refused_cycles_leave_nothing(clock: VirtualClock) -> None:
-    class Narcissus(Actor):
-        @ask
-        async def look(self) -> str:
-            return type(await outcome(self.me.look())).__name__
-
-    async def batch(loop: ActorSystem, oracle: Oracle) -> None:
-        narcissus = loop.spawn(Narcissus)
-        for _ in range(BATCH):
-            assert await narcissus.look() == AskCycleError.__name__
-        narcissus.stop()
-
-    assert_flat(clock, batch, FEWER, answered=BATCH, cancelled=BATCH)
 
 
 def test_cancelled_waits_for_room_and_for_an_exit_leave_nothing(clock: VirtualClock) -> None:

@@ -78,24 +78,6 @@ async def test_a_handler_asks_another_actor(system: ActorSystem) -> None:
     assert await asker.relay_broken() == "PANIC"
 
 
-async def test_a_plain_handler_can_await_a_reply_in_the_background(system: ActorSystem) -> None:
-    log: list[Any] = []
-    oracle, gate = system.spawn(Oracle), Event()
-    asker = system.spawn(Asker, oracle, log)
-    asker.fetch(oracle.held(gate, 1))
-    asker.fetch_own(2)
-    # It handles other messages meanwhile.
-    assert await asker.ping() == "pong"
-    assert log == []
-    gate.set()
-    await turns(20)
-    assert log == [1, 2]
-    error = KeyError("x")
-    asker.fetch(oracle.declared(error))
-    await turns(20)
-    assert log == [1, 2, error]
-
-
 # --- kept mailboxes ---------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from bandstand.actor import Actor, ActorSystem, Signal, Work, ask, is_alive, tel
 from bandstand.core import ExitReason
 from bandstand.errors import BandstandError, InvalidArgumentError, LoopBusyError, TargetEndedError
 from tests.actor.answers import answer
-from tests.actor.players import PATIENCE, Book, Noter, Puppet, ride, spin, turns
+from tests.actor.players import PATIENCE, Book, Noter, Puppet, spin, turns
 from tests.core.support import Boom, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G69")
@@ -133,15 +133,6 @@ def test_a_reply_can_be_awaited_in_the_background(loop: ActorSystem, book: Book)
     assert book == [(3,)]
 
 
-@pytest.mark.guarantee("G63")
-def test_an_actor_may_ask_itself_in_the_background(loop: ActorSystem) -> None:
-    book: Book = ["entry"]
-    handle = loop.spawn(Puppet, book)
-    handle.do(lambda me: me.background(me.me.entries(), then=me.write))
-    loop.run(until_idle=True)
-    assert book == ["entry", (["entry"],)]
-
-
 async def test_a_thread_can_be_awaited_in_the_background(loop: ActorSystem, book: Book) -> None:
     main = threading.get_ident()
     gate = threading.Event()
@@ -166,22 +157,6 @@ async def test_a_thread_can_be_awaited_in_the_background(loop: ActorSystem, book
     gate.set()
     await arrived.wait()
     assert book == ["meanwhile", (True,)]
-
-
-@pytest.mark.real_time(reason="a thread is real, and so is the time it takes")
-async def test_the_result_of_a_thread_of_an_ended_actor(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    gate = threading.Event()
-    handle = loop.spawn(Puppet, book)
-    handle.do(lambda me: me.background(asyncio.to_thread(gate.wait, PATIENCE), then=me.write))
-    await handle.entries()
-    await turns()
-    handle.stop()
-    await handle.ended()
-    gate.set()
-    await asyncio.sleep(0.01)
-    assert book == []
-    assert loop.statistics().alive == 0
 
 
 # --- cancel -----------------------------------------------------------------------------------------------------------------
@@ -256,18 +231,6 @@ async def test_work_is_cancelled_when_its_actor_ends(loop: ActorSystem, end: str
     await turns(6)
     assert book == ["begun", "cancelled"]
     assert loop.statistics().alive == 0
-
-
-@pytest.mark.guarantee("G66")
-def test_work_is_cancelled_at_the_end_of_the_loop(loop: ActorSystem, book: Book) -> None:
-    async def body() -> None:
-        handle = loop.spawn(Puppet, book)
-        handle.do(lambda me: me.background(forever(book), then=me.write))
-        await handle.entries()
-        await turns()
-
-    ride(loop, body)
-    assert book == ["begun", "cancelled"]
 
 
 @pytest.mark.slow

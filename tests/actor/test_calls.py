@@ -9,7 +9,6 @@ import pytest
 
 from bandstand.actor import ActorSystem
 from tests.actor.answers import answer
-from tests.actor.players import elsewhere
 from tests.actor.shapes import Shapes
 from tests.core.support import python
 
@@ -49,21 +48,6 @@ def test_a_wrong_call_of_try_send_or_when_room_raises_type_error(
     handle.kill()
     with pytest.raises(TypeError):
         twin(handle)()
-
-
-def test_all_forms_of_a_call_bind_alike_from_another_thread(loop: ActorSystem) -> None:
-    handle = loop.spawn(Shapes)
-    futures: list[Any] = []
-
-    def work() -> None:
-        handle.put(1)
-        handle.put(b=1, a=2)
-        futures.append(handle.mixed.future(1, c=9))
-        futures.append(handle.one.future(a=(5,)))
-
-    elsewhere(work)
-    assert answer(loop, handle.all_put()) == [(1, 2, 3), (2, 1, 3)]
-    assert [future.result(timeout=30) for future in futures] == [(1, 2, 9), (5,)]
 
 
 @pytest.mark.slow

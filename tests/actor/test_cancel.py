@@ -169,32 +169,3 @@ def test_a_cancelled_ask_stays_cancelled_when_its_message_is_dropped(loop: Actor
 
 
 # --- asks of an actor that is stopping ----------------------------------------------------------------------------------
-
-
-class Tenant(Actor):
-    """Releases what it holds in a `finally` block."""
-
-    def __init__(self, landlord: Oracle, log: list[str]) -> None:
-        self._landlord = landlord
-        self._log = log
-
-    @tell
-    async def stay(self) -> None:
-        try:
-            await Event().wait()
-        finally:
-            self._log.append(f"gave back {await self._landlord.plain(1)}")
-
-
-@pytest.mark.guarantee("G31")
-@pytest.mark.parametrize("ending", ["kill", "stop"])
-async def test_an_ask_in_the_cleanup_of_a_handler_is_answered(system: ActorSystem, ending: str) -> None:
-    log: list[str] = []
-    landlord = system.spawn(Oracle, [])
-    tenant = system.spawn(Tenant, landlord, log)
-    tenant.stay()
-    await turns()
-    getattr(tenant, ending)()
-    await turns(9)
-    assert log == ["gave back 1"]
-    assert system.statistics().in_flight == 0

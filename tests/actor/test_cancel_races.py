@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask
-from tests.actor.asking import Oracle, ended, got, outcome, turns
+from tests.actor.asking import Oracle, got, outcome, turns
 
 pytestmark = pytest.mark.guarantee("G62")
 
@@ -69,23 +69,6 @@ async def test_a_timeout_in_a_handler_is_not_mistaken_for_a_cancellation(virtual
     assert await keeper.pending_cancellations() == 0
     # `refuse` has returned None, late.
     assert virtual_system.ask_statistics().late == 1
-
-
-async def test_a_timeout_around_an_ask_cancels_the_handler(virtual_system: ActorSystem) -> None:
-    log: list[str] = []
-    oracle = virtual_system.spawn(Oracle, log)
-    mine = asyncio.current_task()
-    assert mine is not None
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await oracle.held(Event(), 1)
-    assert mine.cancelling() == 0
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(oracle.held(Event(), 2), 0.05)
-    assert mine.cancelling() == 0
-    assert await oracle.slow(1, 3) == 3
-    assert ended(virtual_system.ask_statistics()) == {"answered": 1, "cancelled": 2}
-    assert log == ["begins 1", "cancelled 1", "begins 2", "cancelled 2"]
 
 
 async def test_an_asker_that_uncancels_itself_continues(system: ActorSystem) -> None:

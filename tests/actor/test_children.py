@@ -7,18 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Signal, ask, child, id_of, is_alive, tell
-from bandstand.core import ChildExit, Down, ExitReason, Overflow
+from bandstand.core import ChildExit, Down, ExitReason
 from bandstand.errors import (
     ChildFailedError,
     LoopBusyError,
-    MailboxFullError,
     NoSuchActorError,
     StartError,
     TargetEndedError,
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
-from tests.actor.players import Book, Lively, Noter, Slow, ride, spin, turns
+from tests.actor.players import Book, Noter, spin, turns
 from tests.core.support import Boom, settle
 
 pytestmark = pytest.mark.guarantee("G66")
@@ -117,32 +116,6 @@ def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, en
     assert loop.statistics().alive == 0
 
 
-def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem, book: Book) -> None:
-    class Grand(Parent):
-        def on_start(self) -> None:
-            self.spawn(Named, self.book, "first")
-            self.spawn(Parent, self.book, "x", "y")
-            self.spawn(Slow, self.book)
-
-    parent = loop.spawn(Grand, book)
-    spin(loop)
-    assert book == ["starting", "started"]
-    parent.stop()
-    spin(loop)
-    others = ["-parent NORMAL", "-parent NORMAL", "-y NORMAL", "-x NORMAL", "-first NORMAL"]
-    assert [entry for entry in book[2:] if entry in others] == others
-    assert book[2:].index(("stopping", "NORMAL", None)) < book[2:].index("stopped")
-    assert loop.statistics().alive == 0
-
-
-def test_children_end_with_the_loop(loop: ActorSystem, book: Book) -> None:
-    async def body() -> None:
-        await loop.spawn(Parent, book, "a", "b").child("a")
-
-    ride(loop, body)
-    assert sorted(book) == ["-a NORMAL", "-b NORMAL", "-parent NORMAL"]
-
-
 def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop: ActorSystem) -> None:
     book: Book = []
     spec = child("parent").of(Parent, book, "a")
@@ -204,23 +177,6 @@ def test_on_signal_decides_about_the_exit_of_a_child(loop: ActorSystem, is_async
     assert isinstance(signal.cause, Boom)
 
 
-def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: ActorSystem, book: Book) -> None:
-    class Healing(Parent):
-        def on_signal(self, signal: Signal) -> None:
-            assert isinstance(signal, ChildExit)
-            self.children["a"] = self.options(name="a").spawn(Named, self.book, "a")
-
-    parent = loop.spawn(Healing, book, "a")
-    for _ in range(5):
-        child_of(loop, parent, "a").crash()
-        settle(loop)
-    assert book == ["-a PANIC"] * 5
-    assert is_alive(child_of(loop, parent, "a"))
-    parent.stop()
-    settle(loop)
-    assert loop.statistics().alive == 0
-
-
 # --- starts -------------------------------------------------------------------------------------------------------------
 
 
@@ -278,26 +234,6 @@ def test_children_need_a_parent_that_runs(loop: ActorSystem, book: Book) -> None
     settle(loop)
     assert book == ["refused"]
     assert loop.statistics().spawned == 1
-
-
-def test_options_apply_to_a_child(loop: ActorSystem, book: Book) -> None:
-    class Strict(Actor):
-        def __init__(self, book: Book) -> None:
-            self.book = book
-
-        def on_start(self) -> None:
-            small = self.options(name="small", mailbox=2, ask_timeout=0.007).spawn(Noter, self.book)
-            small.note(1)
-            small.note(2)
-            with pytest.raises(MailboxFullError, match="small"):
-                small.note(3)
-            loose = self.options(mailbox=2, overflow=Overflow.DROP_OLDEST).spawn(Lively, self.book)
-            for number in range(10, 20):
-                loose.note(number)
-
-    loop.spawn(Strict, book)
-    settle(loop)
-    assert [entry for entry in book if isinstance(entry, int)] == [1, 2, 18, 19]
 
 
 # --- monitors and links ---------------------------------------------------------------------------------------------------

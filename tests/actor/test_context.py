@@ -7,13 +7,12 @@ from contextvars import copy_context
 
 import pytest
 
-from bandstand.actor import ActorSystem, is_alive
+from bandstand.actor import ActorSystem
 from bandstand.core import LoopConfig
-from bandstand.errors import TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, user
 from tests.actor.players import Book, Puppet, elsewhere, turns
-from tests.core.support import Boom, HostFactory, RecordingObserver, settle
+from tests.core.support import HostFactory, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G70")
 
@@ -52,16 +51,6 @@ async def test_asks_carry_them_too(loop: ActorSystem) -> None:
     assert await handle.see_slowly() == ("nobody", "nobody")
 
 
-def test_nested_sends_carry_the_context_on(loop: ActorSystem, book: Book) -> None:
-    last = loop.spawn(ContextReader, book)
-    first = loop.spawn(ContextReader, [], last)
-    as_user("ann", first.pass_on)
-    as_user("bob", first.pass_on_slowly)
-    first.pass_on()
-    loop.run(until_idle=True)
-    assert sorted(book) == ["ann", "bob", "nobody"]
-
-
 def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(loop: ActorSystem) -> None:
     book: Book = []
 
@@ -75,44 +64,6 @@ def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(l
     handle.look()
     loop.run(until_idle=True)
     assert book == ["changed", "changed slowly", "ann", "nobody"]
-
-
-async def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: ActorSystem) -> None:
-    handle = loop.spawn(ContextReader, [])
-    user.set("ann")
-    assert await handle.in_a_task() == "ann"
-    assert await handle.with_timeout() == "ann"
-    assert await handle.cancelled() == "ann"
-
-
-async def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: ActorSystem, book: Book) -> None:
-    user.set("ann")
-    handle = loop.spawn(Puppet, [])
-
-    async def stuck(me: Puppet) -> None:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            book.append(user.get())
-            raise
-
-    handle.do_slowly(stuck)
-    await turns()
-    handle.stop()
-    await handle.ended()
-    assert book == ["ann"]
-
-
-async def test_exceptions_propagate_out_of_a_carried_context(loop: ActorSystem) -> None:
-    handle = loop.spawn(ContextReader, [])
-    user.set("ann")
-    with pytest.raises(Boom, match="ann"):
-        await handle.refuse()
-    assert is_alive(handle)
-    handle.crash()
-    with pytest.raises(TargetEndedError) as caught:
-        await handle.see()
-    assert str(caught.value.__cause__) == "ann"
 
 
 def test_other_threads_carry_their_context(loop: ActorSystem, book: Book) -> None:

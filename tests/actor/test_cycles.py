@@ -244,21 +244,6 @@ async def test_a_reply_that_is_not_awaited_is_not_a_wait(system: ActorSystem) ->
     assert await first.read_kept() == "pong"
 
 
-async def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(system: ActorSystem) -> None:
-    first, second, third, gate = system.spawn(Node), system.spawn(Node), system.spawn(Node), Event()
-    holding = second.hold(gate)
-    await turns()
-    first.ask_only(second)
-    reading = watch(first.read_kept())
-    await turns()
-    # Now the first waits for the second, which has not handled that ask yet and will ask the first in it.
-    gate.set()
-    assert await holding == "held"
-    error = await reading
-    assert isinstance(error, TargetEndedError | AskCycleError)
-    assert await third.ping() == "pong"
-
-
 async def test_a_cycle_through_a_task_ends_at_the_deadline(virtual_system: ActorSystem) -> None:
     first, second = named(virtual_system, "first", "second")
     assert await first.through_own_task(second, first) == "deadline"

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, Reply, ask
-from bandstand.core import LoopConfig
 from bandstand.errors import AskTimeoutError, DeclarationError, InvalidArgumentError
 from bandstand.testing import VirtualClock
-from tests.actor.asking import Oracle, audit, ended, is_at_rest, is_pending, outcome, turns, watch
+from tests.actor.asking import Oracle, ended, is_at_rest, is_pending, outcome, turns, watch
 
 pytestmark = pytest.mark.guarantee("G61")
 
@@ -154,30 +153,6 @@ async def test_a_late_answer_is_dropped_and_counted(virtual_system: ActorSystem,
     assert ended(virtual_system.ask_statistics()) == {"expired": 1, "late": 1}
     assert str(await outcome(reply)) == str(first)
     assert await oracle.plain(2) == 2
-
-
-def test_asks_of_actors_end_at_their_deadline_under_run(clock: VirtualClock) -> None:
-    """Under `run()`, which jumps from deadline to deadline."""
-    seen: list[object] = []
-
-    class Asker(Actor):
-        def __init__(self, oracle: Oracle) -> None:
-            self.oracle = oracle
-
-        @ask
-        async def go(self) -> None:
-            seen.append(await outcome(self.oracle.held.within(0.05)(Event())))
-            loop.request_stop()
-
-    loop = ActorSystem(LoopConfig(loop_factory=clock.new_event_loop), clock=clock)
-    # This answer is not awaited: the ask only starts the asker.
-    unread = loop.spawn(Asker, loop.spawn(Oracle)).go()
-    start = clock.now_ns()
-    loop.run()
-    assert 50 <= waited(clock, start) <= 52
-    assert unread.done()
-    assert [type(end) for end in seen] == [AskTimeoutError]
-    assert ended(audit(loop)) == {"answered": 1, "expired": 1}
 
 
 class Sleeper(Actor):

@@ -131,41 +131,6 @@ def test_a_message_must_have_self() -> None:
             class_with("message", loose_tell(function))
 
 
-def test_one_function_can_be_two_messages(loop: ActorSystem) -> None:
-    lines: list[object] = []
-
-    class Echo(Book):
-        also = Book.low
-        again = tell(Book.low.function)
-
-    echo = loop.spawn(Echo, lines)
-    echo.also("also")
-    echo.again("again")
-    loop.run(until_idle=True)
-    assert lines == ["also", "again"]
-
-
-@pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
-def test_an_async_def_behind_a_plain_wrapper_is_awaited(loop: ActorSystem, is_async: bool) -> None:
-    def logged(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
-
-        return wrapper
-
-    def double(self: object, n: int) -> int:
-        return 2 * n
-
-    async def double_later(self: object, n: int) -> int:
-        return 2 * n
-
-    doubler = loop.spawn(class_with("double", loose_ask(logged(double_later if is_async else double))))
-    assert answer(loop, doubler.double(4)) == 8
-    with pytest.raises(TypeError, match="double"):
-        doubler.double()
-
-
 # --- one-way methods ----------------------------------------------------------------------------------------------------
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Signal, child, tell
+from bandstand.actor import Actor, ActorSystem, Signal, tell
 from bandstand.core import ExitReason
 from bandstand.errors import ChildFailedError
-from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.core.support import Boom, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G277")
@@ -126,20 +125,3 @@ def test_a_failure_goes_up_a_chain_to_its_root(loop: ActorSystem, diary: Recordi
     (signal,) = heard
     cause: BaseException | None = getattr(signal, "cause", None)
     assert isinstance(cause, ChildFailedError)
-
-
-def test_a_chain_under_a_supervisor_ends_with_its_root_and_with_the_supervisor(loop: ActorSystem) -> None:
-    spec = child("root").of(Link, DEPTH, [])
-    supervisor = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
-    root = supervisor.handle(Link, "root")
-    root.grow()
-    settle(loop)
-    assert loop.statistics().alive == DEPTH + 1
-    root.crash()
-    settle(loop)
-    assert loop.statistics().alive == 2, "the supervisor and a new root"
-    root.grow()
-    settle(loop)
-    supervisor.stop()
-    settle(loop)
-    assert loop.statistics().alive == 0

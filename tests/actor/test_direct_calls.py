@@ -219,21 +219,6 @@ def test_a_direct_call_from_a_carried_context_runs_in_it(loop: ActorSystem, book
 
 
 @pytest.mark.guarantee("G121")
-def test_a_direct_call_in_another_context_changes_only_that_one(loop: ActorSystem, book: list[str]) -> None:
-    a, b = pair(loop, book)
-    token = request_id.set("8")
-
-    def deed() -> None:
-        b.do(lambda: request_id.set("9"))
-        a.note("after")
-
-    a.do(deed)
-    request_id.reset(token)
-    settle(loop)
-    assert book == ["a begins", "b begins", "b ends", "a ends", "a after 8"]
-
-
-@pytest.mark.guarantee("G121")
 def test_an_ask_of_a_plain_method_is_answered_in_the_call(loop: ActorSystem, book: list[str]) -> None:
     a, b = pair(loop, book)
 

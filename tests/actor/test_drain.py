@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
+from bandstand.actor import ActorSystem, is_alive, tell
 from bandstand.core import ExitReason, Overflow
-from bandstand.errors import NoSuchActorError, TargetEndedError
+from bandstand.errors import NoSuchActorError
 from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, spin
 from tests.core.support import RecordingObserver, settle
 
@@ -133,23 +133,6 @@ def test_another_end_while_draining(loop: ActorSystem, diary: RecordingObserver,
     assert len(diary.stopped) == 1
 
 
-async def test_waits_for_room_end_with_the_actor(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-    handle = loop.options(mailbox=2).spawn(Noter, book)
-    accepted = 0
-    while handle.note.try_send(accepted):
-        accepted += 1
-    landings = [handle.note.when_room(f"waiting {number}") for number in range(3)]
-    handle.stop(drain=True)
-    for landing in landings:
-        with pytest.raises(TargetEndedError, match="NORMAL"):
-            await landing
-    assert book == list(range(accepted))
-    with pytest.raises(NoSuchActorError):
-        await handle.note.when_room("later")
-    assert diary.dead == []
-
-
 @pytest.mark.parametrize("overflow", list(Overflow))
 def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
     loop: ActorSystem, diary: RecordingObserver, overflow: Overflow, book: Book
@@ -214,24 +197,3 @@ def test_a_drain_with_timers_and_a_ticker_ends(loop: ActorSystem, book: Book) ->
     loop.run(until_idle=True)
     assert book == [1]
     assert loop.statistics().timers_pending == 0
-
-
-@pytest.mark.guarantee("G65")
-async def test_a_draining_actor_accepts_nothing_even_from_itself(loop: ActorSystem, book: Book) -> None:
-    class Counter(Actor):
-        @tell
-        def down(self, left: int) -> None:
-            book.append((left, self.me.down.try_send(left - 1)))
-
-        @ask(raises=NoSuchActorError)
-        def again(self) -> None:
-            self.me.down(1)
-
-    counter = loop.spawn(Counter)
-    counter.down(3)
-    reply = counter.again()
-    counter.stop(drain=True)
-    with pytest.raises(NoSuchActorError):
-        await reply
-    assert await counter.ended() is ExitReason.NORMAL
-    assert book == [(3, False)]

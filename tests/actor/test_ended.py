@@ -8,45 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, is_alive, tell
+from bandstand.actor import Actor, ActorSystem, is_alive, tell
 from bandstand.core import ExitReason
-from bandstand.errors import ActorKilledError, LoopBusyError, TargetEndedError
+from bandstand.errors import LoopBusyError
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, spin, turns
-from tests.core.support import RecordingObserver, settle
+from tests.core.support import RecordingObserver
 
 LoopMaker = Callable[..., ActorSystem]
 
 
 # --- kill and ended -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G65", "G60")
-async def test_a_kill_cancels_the_handler_and_its_ask(loop: ActorSystem, diary: RecordingObserver) -> None:
-    book: Book = []
-
-    class Stuck(Actor):
-        @ask
-        async def wait(self) -> None:
-            book.append("begun")
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                book.append("cancelled")
-                raise
-
-    handle = loop.spawn(Stuck)
-    reply = handle.wait()
-    waiting = handle.wait()
-    await turns(6)
-    assert book == ["begun"]
-    handle.kill()
-    for one in (reply, waiting):
-        with pytest.raises(TargetEndedError, match="FAIL") as caught:
-            await one
-        assert isinstance(caught.value.__cause__, ActorKilledError)
-    await turns()
-    assert await handle.ended() is ExitReason.FAIL
-    assert book == ["begun", "cancelled"]
 
 
 @pytest.mark.guarantee("G65")
@@ -58,21 +29,6 @@ def test_a_kill_during_an_async_start(loop: ActorSystem, diary: RecordingObserve
     assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
     spin(loop)
     assert book == ["starting"]
-
-
-def test_an_actor_can_kill_itself(loop: ActorSystem, diary: RecordingObserver, book: Book) -> None:
-    class Rash(Lively):
-        @tell
-        def die(self) -> None:
-            self.kill()
-            self.book.append("last words")
-
-    handle = loop.spawn(Rash, book)
-    handle.die()
-    handle.note("never")
-    settle(loop)
-    assert book == ["start", "last words"]
-    assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
 
 
 async def test_ended_returns_the_reason_to_all_waiters_also_later(loop: ActorSystem) -> None:
@@ -114,24 +70,6 @@ async def test_ended_from_another_thread(loop: ActorSystem) -> None:
     assert future.result(1) is ExitReason.NORMAL
     with pytest.raises(LoopBusyError):
         handle.ended.blocking()
-
-
-@pytest.mark.guarantee("G59")
-@pytest.mark.parametrize("deed", ["stop", "drain", "kill"])
-def test_stop_and_kill_from_another_thread(loop: ActorSystem, diary: RecordingObserver, deed: str) -> None:
-    book: Book = []
-    handle = loop.spawn(Lively, book)
-    deeds: dict[str, Callable[[], None]] = {
-        "stop": handle.stop,
-        "drain": lambda: handle.stop(drain=True),
-        "kill": handle.kill,
-    }
-    elsewhere(deeds[deed])
-    settle(loop)
-    assert [why for _, why in diary.stopped] == [ExitReason.FAIL if deed == "kill" else ExitReason.NORMAL]
-    elsewhere(deeds[deed])  # no error if it has already ended
-    settle(loop)
-    assert len(diary.stopped) == 1
 
 
 @pytest.mark.guarantee("G59")

@@ -102,29 +102,6 @@ def test_a_mixin_must_not_hide_a_message() -> None:
     type("Behind", (Book, Cover), {})
 
 
-def test_super_calls_in_a_diamond_follow_the_mro(loop: ActorSystem) -> None:
-    lines: list[object] = []
-
-    class Left(Book):
-        @tell
-        def low(self, line: object = "x") -> None:
-            self.lines.append("left")
-            super().low(line)
-
-    class Right(Book):
-        @tell
-        def low(self, line: object = "x") -> None:
-            self.lines.append("right")
-            super().low(line)
-
-    class Tip(Left, Right):
-        pass
-
-    loop.spawn(Tip, lines).low()
-    loop.run(until_idle=True)
-    assert lines == ["left", "right", "x"]
-
-
 def test_a_class_may_be_a_dataclass_be_abstract_or_have_its_own_options(loop: ActorSystem) -> None:
     options: list[object] = []
 

@@ -51,14 +51,6 @@ async def test_an_ask_that_has_to_wait_yields_to_the_event_loop(system: ActorSys
     assert has_turned()
 
 
-async def test_an_inline_tick_is_like_any_other(system: ActorSystem, log: list[str]) -> None:
-    first, second = system.spawn(Oracle, log), system.spawn(Oracle)
-    first.note("before")
-    assert await second.plain(1) == 1
-    # The actor that was ready first has run first, although no one awaits it.
-    assert log == ["before"]
-
-
 # --- no starving ------------------------------------------------------------------------------------------------------
 
 
@@ -89,25 +81,6 @@ def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: Virtu
         assert count <= 4
 
     run_system(story, clock=clock, max_tick=0.003)
-
-
-async def test_other_tasks_run_while_one_asks(system: ActorSystem) -> None:
-    oracle = system.spawn(Oracle)
-    is_over = Event()
-
-    most = 20 * MAX_INLINE_TICKS
-
-    async def insist() -> int:
-        count = 0
-        while not is_over.is_set() and count < most:
-            await oracle.plain(count)
-            count += 1
-        return count
-
-    greedy = [asyncio.ensure_future(insist()) for _ in range(2)]
-    await turns(5)
-    is_over.set()
-    assert all(count < most for count in await asyncio.gather(*greedy))
 
 
 def test_the_host_continues_what_an_inline_tick_leaves(clock: VirtualClock) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Optional, Protocol
 import pytest
 
 from bandstand import core
-from bandstand.actor import ActorSystem, Implements, Interface, ask, id_of, is_alive, tell
+from bandstand.actor import ActorSystem, Implements, Interface, ask, is_alive, tell
 from bandstand.actor.declaration import RESERVED_NAMES
-from bandstand.core import ActorId, ExitReason, Lane
-from bandstand.errors import InvalidArgumentError, NoSuchActorError, TargetEndedError
+from bandstand.core import Lane
+from bandstand.errors import InvalidArgumentError, TargetEndedError
 from tests.actor.answers import answer
 from tests.actor.counting import Counter, Counting, implementing, refusal, without_decorators
 from tests.actor.declaring import nothing
@@ -66,17 +66,6 @@ def test_arguments_are_checked_against_the_interface(loop: ActorSystem) -> None:
         with pytest.raises(TypeError, match=r"(add|reset|value)\(\) "):
             wrong()
     assert loop.statistics().sent == 0
-
-
-def test_a_handle_of_an_implementation_has_all_members_of_handles(loop: ActorSystem) -> None:
-    counter: Any = loop.options(name="c").spawn(Counter, 3)
-    assert isinstance(id_of(counter), ActorId)
-    assert "Counter 'c'" in repr(counter)
-    ended = counter.ended()
-    counter.stop()
-    assert answer(loop, ended) is ExitReason.NORMAL
-    with pytest.raises(NoSuchActorError, match="Counter 'c'"):
-        counter.add(1)
 
 
 def test_a_sync_declaration_may_have_an_async_implementation(loop: ActorSystem) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import pytest
 
-from bandstand.actor import ActorSystem, Implements, Interface, ask, tell
+from bandstand.actor import ActorSystem, Implements, ask
 from bandstand.errors import InvalidArgumentError
 from tests.actor.answers import answer
 from tests.actor.counting import Counter, Counting, implementing, refusal
@@ -140,25 +140,3 @@ def test_other_type_variables_of_a_class_in_between_are_not_its_interface(loop: 
             return len(self.keep("four"))
 
     assert answer(loop, loop.spawn(Made).value()) == 4
-
-
-def test_a_generic_interface_may_be_implemented_for_a_type(loop: ActorSystem) -> None:
-    class Holding(Interface, Protocol[T]):
-        @tell
-        def put(self, thing: T) -> None: ...
-        @ask
-        def get(self) -> T: ...
-
-    class Holder(Implements[Holding[str]]):
-        def __init__(self) -> None:
-            self.thing = ""
-
-        def put(self, thing: str) -> None:
-            self.thing = thing
-
-        def get(self) -> str:
-            return self.thing
-
-    holder = loop.spawn(Holder)
-    holder.put("x")
-    assert answer(loop, holder.get()) == "x"

@@ -234,17 +234,6 @@ def test_a_derived_class_must_declare_its_additional_messages(loop: ActorSystem)
     assert answer(loop, wider.ask(Balance())) == 3
 
 
-class Logged(MessageActor[M], Generic[M]):
-    """Leaves its messages open."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    @ask
-    def all(self) -> list[str]:
-        return self.lines
-
-
 class Openable(MessageActor[Close | M], Generic[M]):
     """Leaves some of its messages open."""
 
@@ -262,17 +251,6 @@ class Openable(MessageActor[Close | M], Generic[M]):
 
 class Counted(Account, Generic[T]):
     """Has a type variable that is not for its messages."""
-
-
-def test_a_class_in_between_may_leave_its_messages_open(loop: ActorSystem) -> None:
-    class Made(Logged[Deposit]):
-        @on(Deposit)
-        def deposit(self, message: Deposit) -> None:
-            self.lines.append("deposit")
-
-    made = loop.spawn(Made)
-    made.tell(Deposit(1))
-    assert answer(loop, made.all()) == ["deposit"]
 
 
 def test_a_class_in_between_may_leave_some_of_its_messages_open(loop: ActorSystem) -> None:

@@ -82,27 +82,6 @@ def test_the_nearest_base_class_decides(loop: ActorSystem) -> None:
     assert answer(loop, sorter.all()) == ["left", "right", "left", "right"]
 
 
-def test_one_method_can_handle_several_classes(loop: ActorSystem) -> None:
-    class Flag(int):
-        pass
-
-    class Taker(MessageActor[int | str]):
-        def __init__(self, got: list[object]) -> None:
-            self.got = got
-
-        @on(int, str)
-        def take(self, message: int | str) -> None:
-            self.got.append(message)
-
-    got: list[object] = []
-    taker = loop.spawn(Taker, got)
-    taker.tell(5)
-    taker.tell("text")
-    taker.tell(Flag())
-    loop.run(until_idle=True)
-    assert got == [5, "text", 0]
-
-
 def test_the_forms_of_tell(loop: ActorSystem) -> None:
     account = loop.options(mailbox=1).spawn(Account)
     tell = account.tell

@@ -13,7 +13,7 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, tell
 from bandstand.core import ActorStatus, ExitReason
-from bandstand.errors import LoopClosedError, NoSuchActorError, TargetEndedError
+from bandstand.errors import NoSuchActorError, TargetEndedError
 from bandstand.supervision import Shutdown, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.asking import outcome
@@ -104,27 +104,6 @@ def test_what_on_stop_raises_is_logged_and_changes_nothing(
     (error,) = [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
     assert "rude" in error.getMessage()
     assert "Boom: goodbye" in caplog.text
-
-
-@pytest.mark.parametrize("kind", [Lively, Slow])
-def test_on_stop_runs_when_run_ends(loop: ActorSystem, diary: RecordingObserver, kind: type[Noter]) -> None:
-    book: Book = []
-
-    class Ender(Actor):
-        @tell
-        def end(self) -> None:
-            loop.request_stop()
-
-    handle = loop.spawn(kind, book)
-    loop.run(until_idle=True)
-    book.clear()
-    loop.spawn(Ender).end()
-    loop.run()
-    assert book[0][:2] in {("stop", "NORMAL"), ("stopping", "NORMAL")}
-    assert kind is Lively or book[1:] == ["stopped"]
-    assert len(diary.stopped) == 2
-    with pytest.raises(LoopClosedError):
-        handle.note(1)
 
 
 @pytest.mark.parametrize("kind", [Lively, Slow])

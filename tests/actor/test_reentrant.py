@@ -12,18 +12,14 @@ import pytest
 from bandstand.actor import (
     Actor,
     ActorSystem,
-    Implements,
-    Interface,
     Machine,
     Stash,
     State,
     ask,
-    child,
     is_alive,
     tell,
 )
 from bandstand.errors import AskCycleError, AskTimeoutError, DeclarationError, TargetEndedError
-from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.asking import RunSystem, outcome, turns, watch
 from tests.core.support import Boom
 
@@ -216,34 +212,6 @@ async def test_the_exit_of_the_actor_ends_its_reentrant_asks(system: ActorSystem
     assert isinstance(await reply, TargetEndedError)
     await turns()
     assert log == ["cancelled"]
-
-
-@pytest.mark.guarantee("G245")
-async def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(system: ActorSystem) -> None:
-    class Asking(Interface):
-        @ask
-        async def start(self, other: Bouncer) -> str: ...  # type: ignore[empty-body]  # an interface
-
-        @ask(reentrant=True)
-        def name(self) -> str: ...  # type: ignore[empty-body]  # same
-
-    class Bouncer(Actor, ask_timeout=None):
-        @ask
-        async def bounce(self, back: Any) -> str:
-            answer: str = await back.name()
-            return answer
-
-    class Named(Implements[Asking], ask_timeout=None):
-        async def start(self, other: Bouncer) -> str:
-            return await other.bounce(self.me)
-
-        def name(self) -> str:
-            return "by an interface"
-
-    root = spawn_supervisor(system, SupervisorSpec(children=[child("named").of(Named)]))
-    await turns()
-    named = root.handle(Named, "named")
-    assert await named.start(system.spawn(Bouncer)) == "by an interface"
 
 
 @pytest.mark.guarantee("G245")

@@ -35,23 +35,6 @@ async def test_the_traceback_of_an_error_does_not_grow_with_each_await(system: A
 
 
 @pytest.mark.guarantee("G62")
-async def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(system: ActorSystem) -> None:
-    log: list[str] = []
-    oracle, gate = system.spawn(Oracle, log), Event()
-    reply = oracle.held(gate, 3)
-    one, two = asyncio.ensure_future(got(reply)), asyncio.ensure_future(got(reply))
-    await turns()
-    one.cancel()
-    await turns()
-    assert one.cancelled()
-    assert is_pending(reply)
-    gate.set()
-    assert await two == 3
-    assert ended(system.ask_statistics()) == {"answered": 1}
-    assert log == ["begins 3", "goes on 3"]
-
-
-@pytest.mark.guarantee("G62")
 async def test_cancelling_the_last_waiter_cancels_the_ask(system: ActorSystem, log: list[str]) -> None:
     reply = system.spawn(Oracle, log).held(Event(), 3)
     tasks = [asyncio.ensure_future(got(reply)) for _ in range(2)]

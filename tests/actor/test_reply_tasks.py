@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError, Event
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Reply, ask, ping
+from bandstand.actor import Actor, ActorSystem, ask, ping
 from bandstand.core import ExitReason
-from bandstand.errors import AskCycleError, AskTimeoutError, LoopBusyError, TargetEndedError
-from tests.actor.asking import Oracle, ended, is_pending, turns
+from bandstand.errors import AskCycleError, LoopBusyError, TargetEndedError
+from tests.actor.asking import Oracle, ended, turns
 from tests.actor.thread_loop import ThreadLoop, thread_loop
 from tests.core.support import HostFactory
 
@@ -38,30 +38,6 @@ async def test_every_function_that_takes_a_coroutine_takes_a_reply(system: Actor
     assert await asyncio.shield(oracle.plain(10)) == 10
     await asyncio.create_task(ping(oracle))
     assert ended(system.ask_statistics()) == {"answered": 12}
-
-
-async def test_a_reply_is_a_coroutine(system: ActorSystem) -> None:
-    oracle = system.spawn(Oracle)
-    reply = oracle.plain(1)
-    assert isinstance(reply, Coroutine)
-    assert isinstance(reply, Reply)
-    assert asyncio.iscoroutine(reply)
-    assert await reply == 1
-
-
-async def test_several_tasks_may_have_the_same_reply(system: ActorSystem) -> None:
-    oracle, gate = system.spawn(Oracle), Event()
-    reply = oracle.held(gate, 3)
-    tasks = [asyncio.create_task(reply) for _ in range(3)]
-    await turns()
-    tasks[0].cancel()
-    await turns()
-    assert tasks[0].cancelled()
-    assert is_pending(reply)
-    gate.set()
-    assert [await task for task in tasks[1:]] == [3, 3]
-    assert await asyncio.create_task(reply) == 3
-    assert ended(system.ask_statistics()) == {"answered": 1}
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
@@ -108,16 +84,6 @@ async def test_errors_end_the_task(system: ActorSystem) -> None:
         await both()
     assert [type(each) for each in caught.value.exceptions] == [TargetEndedError]
     assert ended(system.ask_statistics()) == {"failed": 2, "cancelled": 1}
-
-
-async def test_deadlines_hold_in_a_task(virtual_system: ActorSystem) -> None:
-    oracle = virtual_system.spawn(Oracle)
-    task = asyncio.create_task(oracle.held.within(0.01)(Event()))
-    with pytest.raises(AskTimeoutError):
-        await task
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(virtual_system.spawn(Oracle).held.within(None)(Event()), 10)
-    assert ended(virtual_system.ask_statistics()) == {"expired": 1, "cancelled": 1}
 
 
 async def test_an_actor_that_waits_in_a_task_is_in_the_wait_graph(system: ActorSystem) -> None:

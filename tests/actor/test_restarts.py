@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell
 from bandstand.core import ActorId, ChildExit, ExitReason
-from bandstand.errors import NoSuchActorError, TargetEndedError
-from bandstand.supervision import Backoff, ChildSpec, SupervisorSpec, spawn_supervisor
+from bandstand.errors import NoSuchActorError
+from bandstand.supervision import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
 from tests.actor.players import PATIENCE, Book, elsewhere, spin, turns
@@ -66,23 +65,6 @@ def test_one_way_calls_fail_during_the_backoff_of_a_restart(loop: ActorSystem, c
     clock.advance(0.002)
     settle(loop)
     assert is_alive(handle)
-    handle.note("found")
-    settle(loop)
-    assert book == [(2, "found")]
-
-
-def test_a_handle_made_while_the_child_is_down_works_later(loop: ActorSystem, clock: VirtualClock) -> None:
-    book: Book = []
-    root = one_for_one(loop, child("worker", backoff=Backoff(initial=0.1)).of(Worker, book))
-    settle(loop)
-    loop.kill_actor(root.address("worker"))
-    settle(loop)
-    handle = root.handle(Worker, "worker")
-    assert not is_alive(handle)
-    assert handle.note.try_send("lost") is False
-    repr(handle)
-    clock.advance(0.101)
-    settle(loop)
     handle.note("found")
     settle(loop)
     assert book == [(2, "found")]
@@ -157,21 +139,6 @@ def test_handles_of_the_same_child_stay_equal_over_restarts(loop: ActorSystem) -
     assert handle not in {root.handle(Worker, "b"), other.handle(Worker, "a")}
 
 
-def test_a_handle_survives_the_restart_of_a_nested_supervisor(loop: ActorSystem, book: Book) -> None:
-    inner = SupervisorSpec(children=[child("worker").of(Worker, book)], max_restarts=0)
-    root = one_for_one(loop, ChildSpec("inner", inner))
-    settle(loop)
-    handle = root.handle(Worker, "inner", "worker")
-    before = root.address("inner")
-    for number in (1, 2):
-        handle.note(number)
-        settle(loop)
-        handle.crash()  # the inner supervisor gives up, and the outer one restarts it
-        settle(loop)
-    assert root.address("inner") != before
-    assert book == [(1, 1), (2, 2)]
-
-
 def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: Book = []
     spec = child("worker", keep_mailbox=True, mailbox=1 << 15).of(Worker, book)
@@ -206,23 +173,6 @@ def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: Rec
         assert handled == [what for what in accepted[me] if what not in dead]
     numbers = [number for number, _ in book]
     assert numbers == sorted(numbers)  # a newer message never reaches an older incarnation
-
-
-async def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: ActorSystem) -> None:
-    root = one_for_one(loop, child("worker").of(Worker, []))
-    handle = root.handle(Worker, "worker")
-
-    def work() -> list[int]:
-        found = [handle.incarnation.blocking()]
-        handle.crash()
-        while True:
-            try:
-                found.append(handle.incarnation.blocking())
-            except (NoSuchActorError, TargetEndedError):
-                continue
-            return found
-
-    assert await asyncio.to_thread(work) == [1, 2]
 
 
 class Cat(Actor):

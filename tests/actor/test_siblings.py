@@ -13,11 +13,8 @@ from bandstand.errors import InvalidArgumentError, StartError
 from bandstand.supervision import (
     ChildSpec,
     DynamicSpec,
-    DynamicSupervisor,
     PartitionSpec,
-    Supervisor,
     SupervisorSpec,
-    spawn_supervisor,
 )
 from tests.actor.players import turns
 from tests.actor.workers import Worker, one_for_one
@@ -146,19 +143,3 @@ CLERK = child("clerk").of(Clerk, sibling(Store, "store"))
 def test_wrong_references_are_refused_when_the_spec_is_made(make: Callable[[], object], text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         make()
-
-
-async def test_it_works_on_every_level(loop: ActorSystem) -> None:
-    inner = SupervisorSpec(children=[STORE, CLERK])
-    spec = SupervisorSpec(
-        children=[ChildSpec("shops", DynamicSpec(child=ChildSpec("shop", inner))), ChildSpec("one", inner)]
-    )
-    root = spawn_supervisor(loop, spec)
-    shops = root.supervisor("shops", DynamicSupervisor[Any])
-    assert shops is not None
-    shops.start_child()
-    shops.start_child()
-    one = root.supervisor("one", Supervisor)
-    assert one is not None
-    for path in (("shops", "shop-1", "clerk"), ("shops", "shop-2", "clerk"), ("one", "clerk")):
-        assert await root.handle(Clerk, *path).sell("cup") == ["cup"]

@@ -12,7 +12,6 @@ from bandstand.core import ChildExit, ExitReason, Overflow
 from bandstand.errors import (
     InvalidArgumentError,
     LoopClosedError,
-    MaxActorsError,
     NoSuchActorError,
     WrongThreadError,
 )
@@ -21,13 +20,6 @@ from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, spin
 from tests.core.support import RecordingObserver, record, settle
 
 LoopMaker = Callable[..., ActorSystem]
-
-
-def test_a_name_shows_in_handle_observer_and_tree(loop: ActorSystem, diary: RecordingObserver) -> None:
-    handle = loop.options(name="ann").spawn(Noter, [])
-    assert "'ann'" in repr(handle)
-    assert diary.started == [(id_of(handle), "ann")]
-    assert "ann" in str(loop.tree())
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively, Slow])
@@ -109,17 +101,6 @@ def test_a_supervisor_that_has_ended_is_refused(loop: ActorSystem) -> None:
         with pytest.raises(NoSuchActorError):
             loop.options(supervisor=above).spawn(kind, [])
     assert loop.statistics().alive == 0
-
-
-@pytest.mark.parametrize("kind", [Noter, Lively])
-def test_the_limit_of_actors_applies(make_loop: LoopMaker, kind: type[Noter]) -> None:
-    loop = make_loop(max_actors=2)
-    loop.spawn(kind, [])
-    last = loop.spawn(kind, [])
-    with pytest.raises(MaxActorsError):
-        loop.spawn(kind, [])
-    last.stop()
-    loop.spawn(kind, [])
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively])

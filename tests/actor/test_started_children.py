@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, tell
-from bandstand.core import ActorId, Loop
-from bandstand.errors import InvalidArgumentError, NoSuchActorError, NoSuchChildError
+from bandstand.core import ActorId
+from bandstand.errors import NoSuchActorError, NoSuchChildError
 from bandstand.supervision import (
     ChildSpec,
     DynamicSpec,
@@ -80,16 +80,6 @@ def test_a_raw_child_is_an_id(loop: ActorSystem) -> None:
     assert isinstance(crowd.start_child(), ActorId)
     assert isinstance(root.start_child(raw), ActorId)
     settle(loop)
-
-
-@pytest.mark.once
-def test_a_raw_loop_has_no_handles() -> None:
-    with Loop() as loop:
-        root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("raw", lambda _ctx, _data: None)]))
-        with pytest.raises(
-            InvalidArgumentError, match=r"which has no typed actors: use bandstand\.ActorSystem"
-        ):
-            root.handle(Session, "raw")
 
 
 @pytest.mark.once

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, Stash, ask, batch, batch_ask, child, id_of, is_alive, tell
-from bandstand.core import Lane, Observer, Overflow, SystemTag
+from bandstand.actor import Actor, ActorSystem, Stash, ask, batch, batch_ask, id_of, is_alive, tell
+from bandstand.core import Lane, Observer, SystemTag
 from bandstand.errors import (
     AskTimeoutError,
     InvalidArgumentError,
@@ -21,7 +21,6 @@ from bandstand.errors import (
 from bandstand.testing import VirtualClock
 from tests.actor.asking import RunSystem, turns, watch
 from tests.actor.players import Book, elsewhere
-from tests.actor.workers import one_for_one
 from tests.core.support import settle
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -172,21 +171,6 @@ def test_a_full_stash_fails_the_actor_unless_the_error_is_caught(loop: ActorSyst
 
 
 @pytest.mark.guarantee("G236")
-def test_stashed_messages_take_no_mailbox_slots_and_may_exceed_the_cap(loop: ActorSystem, book: Book) -> None:
-    """A lane full of stashed messages would reject the message that releases them."""
-    client = loop.options(mailbox=3).spawn(Client, book)
-    for number in range(30):
-        client.note(number)
-        settle(loop)
-    client.open()
-    client.note(30)
-    client.note(31)
-    assert not client.note.try_send("no room")
-    settle(loop)
-    assert book == [("released", 30, 0), *range(32)]
-
-
-@pytest.mark.guarantee("G236")
 def test_released_messages_leave_the_system_slots_free(loop: ActorSystem) -> None:
     class Crowded(Client):
         @tell
@@ -203,27 +187,6 @@ def test_released_messages_leave_the_system_slots_free(loop: ActorSystem) -> Non
     client.open_and_listen()
     settle(loop)
     assert (is_alive(client), book) == (True, list(range(30)))
-
-
-@pytest.mark.guarantee("G236")
-def test_an_overflow_policy_may_drop_released_messages(loop: ActorSystem, book: Book) -> None:
-    class Busy(Client):
-        @tell
-        def open_and_send(self) -> None:
-            self.open_up()
-            self.me.note("new")
-
-        def open_up(self) -> None:
-            self.is_open = True
-            self.early.release()
-
-    client = loop.options(mailbox=3, overflow=Overflow.DROP_OLDEST).spawn(Busy, book)
-    for number in range(5):
-        client.note(number)
-        settle(loop)
-    client.open_and_send()
-    settle(loop)
-    assert (book, loop.statistics().dropped) == ([1, 2, 3, 4, "new"], 1)
 
 
 class Letters(Observer):
@@ -259,37 +222,6 @@ def test_stashed_messages_end_with_the_actor_before_waiting_ones(loop: ActorSyst
         reply.result()
     books = loop.statistics()
     assert (books.dead, books.waiting) == (len(letters.letters), 0)
-
-
-@pytest.mark.guarantee("G237")
-def test_a_kept_mailbox_starts_with_the_stashed_messages(loop: ActorSystem, book: Book) -> None:
-    root = one_for_one(loop, child("client", keep_mailbox=True).of(Client, book))
-    settle(loop)
-    client = root.handle(Client, "client")
-    client.note(1)
-    reply = client.fetch("a")
-    client.note(2)
-    settle(loop)
-    client.crash()
-    client.open()
-    client.note(3)
-    settle(loop)
-    # The next incarnation stashed them again, in order, until it was open.
-    assert book == [("released", 3, 0), 1, "a", 2, 3]
-    assert reply.result() == "a for nobody"
-
-
-@pytest.mark.guarantee("G237")
-def test_stashed_messages_become_dead_letters_when_the_loop_ends(run_virtual: RunSystem) -> None:
-    async def story(loop: ActorSystem) -> None:
-        client = loop.spawn(Client, [])
-        client.note(1)
-        reply = watch(client.fetch("a"))
-        await turns()
-        loop.request_stop()
-        assert isinstance(await reply, TargetEndedError)
-
-    assert run_virtual(story).statistics().dead == 2
 
 
 @pytest.mark.guarantee("G235")
@@ -386,34 +318,6 @@ def test_a_stash_belongs_to_an_actor_and_its_thread(loop: ActorSystem) -> None:
             elsewhere(use)
     assert repr(stashes[0]) == "<Stash with 0 of 100 messages>"
     assert stashes[0].limit == 100
-
-
-@pytest.mark.guarantee("G235")
-def test_two_stashes_are_independent(loop: ActorSystem, book: Book) -> None:
-    class Sorter(Actor):
-        def __init__(self) -> None:
-            self.even, self.odd = Stash(self), Stash(self)
-            self.wanted: set[int] = set()
-
-        @tell
-        def note(self, number: int) -> None:
-            if number % 2 not in self.wanted:
-                (self.odd if number % 2 else self.even).keep()
-            book.append(number)
-
-        @tell
-        def want(self, rest: int) -> None:
-            self.wanted.add(rest)
-            (self.odd if rest else self.even).release()
-
-    sorter = loop.spawn(Sorter)
-    for number in range(6):
-        sorter.note(number)
-    sorter.want(1)
-    sorter.note(7)
-    sorter.want(0)
-    settle(loop)
-    assert book == [1, 3, 5, 7, 0, 2, 4]
 
 
 @pytest.mark.guarantee("G236")

@@ -20,7 +20,7 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.asking import outcome, turns, watch
+from tests.actor.asking import outcome, watch
 from tests.actor.players import Book, elsewhere, spin
 from tests.actor.workers import one_for_one
 from tests.core.support import Boom, settle
@@ -290,28 +290,6 @@ def test_a_timeout_in_the_mailbox_does_nothing_after_a_transition(
     clock.advance(5.0)
     settle(loop)
     assert book.count("timeout") == 1
-
-
-@pytest.mark.guarantee("G242")
-async def test_postponed_messages_return_in_order_at_the_next_transition(virtual_system: ActorSystem) -> None:
-    book: list[Any] = []
-    door = virtual_system.spawn(Door, book)
-    door.go(Door.locked)
-    door.push("Ann")
-    seen = door.look()
-    door.push("Bob")
-    await turns()
-    assert (await status_of(door)).kept == 3
-    assert not seen.done()
-    door.go(Door.closed)
-    door.push("Cid")
-    assert await seen == "a room"
-    await turns()
-    assert [line for line in book if line[0] not in "+-"] == [
-        "Ann opens, now opened",
-        "Bob closes",
-        "Cid opens, now opened",
-    ]
 
 
 @pytest.mark.guarantee("G242")

@@ -19,7 +19,6 @@ from bandstand.actor import (
     Stash,
     State,
     ask,
-    child,
     on,
     peek,
     ping,
@@ -30,12 +29,10 @@ from bandstand.core import ActorStatus, Context, Lane
 from bandstand.errors import (
     AskTimeoutError,
     InvalidArgumentError,
-    MailboxFullError,
     NoSuchActorError,
     TargetEndedError,
     WrongThreadError,
 )
-from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.asking import outcome, turns, watch
 from tests.actor.players import Book, elsewhere
 from tests.core.support import settle
@@ -160,28 +157,6 @@ async def test_an_inquiry_ends_with_its_actor(virtual_system: ActorSystem) -> No
     assert isinstance(await reply, TargetEndedError)
     with pytest.raises(NoSuchActorError):
         await ping(busy)
-
-
-@pytest.mark.guarantee("G248")
-def test_a_full_lane_refuses_an_inquiry(loop: ActorSystem) -> None:
-    busy = loop.options(mailbox=3).spawn(Busy)
-    for number in range(3):
-        busy.manage(number)
-    with pytest.raises(MailboxFullError):
-        _ = ping(busy)
-
-
-@pytest.mark.guarantee("G248")
-async def test_an_inquiry_reaches_the_current_incarnation(virtual_system: ActorSystem) -> None:
-    root = spawn_supervisor(virtual_system, SupervisorSpec(children=[child("busy").of(Busy)]))
-    await turns()
-    busy = root.handle(Busy, "busy")
-    first = (await status_of(busy)).actor
-    busy.kill()
-    await turns()
-    second = (await status_of(busy)).actor
-    assert first != second
-    assert peek(busy).actor == second
 
 
 @pytest.mark.guarantee("G248")

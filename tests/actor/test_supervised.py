@@ -22,13 +22,12 @@ from bandstand.errors import (
 from bandstand.supervision import (
     ChildSpec,
     DynamicSpec,
-    PartitionSpec,
     RestartPolicy,
     SupervisorSpec,
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
-from tests.actor.players import Book, Lively, Noter, elsewhere, ride, turns
+from tests.actor.players import Book, Noter, elsewhere, ride, turns
 from tests.actor.workers import Worker, one_for_one
 from tests.core.support import Boom, settle
 
@@ -80,29 +79,6 @@ def test_arguments_that_the_constructor_does_not_take_fail_the_start(loop: Actor
         root.start_child("too many")
     assert isinstance(caught.value.__cause__, TypeError)
     assert root.children() == ()
-
-
-async def test_a_partition_supervisor_appends_the_partition(loop: ActorSystem) -> None:
-    spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, max_restarts=10)
-    root = spawn_supervisor(loop, spec)
-    names = [info.name for info in root.children()]
-    handles = [root.handle(Worker, name) for name in names]
-    assert [await handle.arguments() for handle in handles] == [(3, 0), (3, 1), (3, 2)]
-    handles[1].crash()
-    await handles[1].ended()
-    await turns()
-    assert await handles[1].arguments() == (3, 1)
-    assert handles[1] in {root.route(key) for key in range(50)}
-
-
-def test_hooks_run_for_every_incarnation(loop: ActorSystem, book: Book) -> None:
-    root = one_for_one(loop, child("lively").of(Lively, book))
-    settle(loop)
-    handle = root.handle(Lively, "lively")
-    for _ in range(2):
-        handle.crash()
-        settle(loop)
-    assert book == ["start", ("stop", "PANIC", "Boom"), "start", ("stop", "PANIC", "Boom"), "start"]
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------------

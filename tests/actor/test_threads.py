@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from asyncio import Event
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import wait as wait_futures
 
 import pytest
 
-from bandstand.actor import Actor, ActorSystem, ask, id_of
+from bandstand.actor import Actor, ask, id_of
 from bandstand.core import ExitReason, Overflow
 from bandstand.errors import (
     LoopBusyError,
@@ -23,7 +23,6 @@ from bandstand.errors import (
 from tests.actor.asking import CAP, Oracle, outcome
 from tests.actor.thread_loop import (
     PATIENCE,
-    Sink,
     ThreadLoop,
     ask_counts,
     on_event_loop,
@@ -42,21 +41,6 @@ def owner(loop_factory: HostFactory) -> Iterator[ThreadLoop]:
 
 
 # --- tells ------------------------------------------------------------------------------------------------------------
-
-
-def test_tells_of_each_thread_keep_their_order(owner: ThreadLoop) -> None:
-    log: list[tuple[int, int]] = []
-    sink = owner.do(lambda: owner.loop.options(mailbox=100_000).spawn(Sink, log))
-
-    def send(who: int) -> None:
-        for number in range(500):
-            sink.put((who, number))
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(send, range(4)))
-    assert on_thread(sink.count.blocking) == 2000
-    for who in range(4):
-        assert [number for thread, number in log if thread == who] == list(range(500))
 
 
 def test_a_full_mailbox_and_an_ended_target_raise_in_the_calling_thread(owner: ThreadLoop) -> None:
@@ -196,12 +180,6 @@ def test_blocking_on_a_thread_with_a_running_loop_is_refused(owner: ThreadLoop) 
     owner.do(refused)
     on_event_loop(main)
     assert owner.do(owner.loop.ask_statistics).asked == 0
-
-
-@pytest.mark.guarantee("G71")
-def test_blocking_on_the_thread_of_a_loop_that_does_not_run_is_refused(loop: ActorSystem) -> None:
-    with pytest.raises(LoopBusyError):
-        loop.spawn(Oracle).plain.blocking(1)
 
 
 @pytest.mark.guarantee("G71")

@@ -171,58 +171,6 @@ def test_ticks_are_never_early_and_never_two_for_one_period(period: int, step: i
     assert len(times) >= 600 // max(period, step) - 2
 
 
-def test_a_lagging_actor_skips_missed_ticks(loop: ActorSystem, clock: VirtualClock) -> None:
-    watch, times = Watch(clock), list[float]()
-    loop.spawn(Puppet, []).do(lambda me: me.every(0.01, lambda: times.append(watch())))
-    calm(loop)
-    clock.advance(0.095)  # nine ticks are due, and one is delivered
-    calm(loop)
-    assert times == [95]
-    pass_by(loop, clock, 30)
-    assert times == [95, 100, 110, 120]
-
-
-def test_at_most_one_tick_of_a_ticker_waits(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
-    handle = loop.spawn(Puppet, book)
-
-    def busy(me: Puppet) -> None:
-        clock.advance(0.1)  # the handler is slow
-
-    handle.do(lambda me: me.every(0.01, me.write, "tick"))
-    calm(loop)
-    for _ in range(5):
-        handle.do(busy)
-    handle.do(lambda me: book.append("done"))
-    calm(loop)
-    assert book.count(("tick",)) <= 6
-    assert loop.statistics().waiting == 0
-    assert loop.statistics().timers_pending == 1
-
-
-def test_an_async_tick_that_is_longer_than_its_period(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop(loop_factory=clock.new_event_loop)
-    watch, book = Watch(clock), list[Any]()
-
-    async def body() -> None:
-        def start(me: Puppet) -> None:
-            async def tick() -> None:
-                book.append(("begin", watch()))
-                await asyncio.sleep(0.025)
-                book.append(("end", watch()))
-
-            me.every(0.01, tick)
-
-        loop.spawn(Puppet, []).do(start)
-        await asyncio.sleep(0.1)
-
-    ride(loop, body)
-    begins = [round(time) for what, time in book if what == "begin"]
-    assert begins[0] == 10
-    # One at a time: the next begins when the last has ended, late by at most one period.
-    assert all(25 <= second - first <= 36 for first, second in pairwise(begins))
-    assert [what for what, _ in book][:4] == ["begin", "end", "begin", "end"]
-
-
 @pytest.mark.parametrize("is_inside", [False, True])
 @pytest.mark.parametrize("kind", ["every", "every_after"])
 def test_a_cancelled_ticker_stops(loop: ActorSystem, clock: VirtualClock, kind: str, is_inside: bool) -> None:
@@ -353,17 +301,6 @@ def test_an_ending_actor_cannot_start_a_timer(loop: ActorSystem, book: Book) -> 
     loop.spawn(Late, book).stop()
     calm(loop)
     assert book == ["refused"]
-
-
-def test_a_tick_waits_for_room_in_a_full_mailbox(loop: ActorSystem, clock: VirtualClock, book: Book) -> None:
-    handle = loop.options(mailbox=2).spawn(Puppet, book)
-    handle.do(lambda me: me.every(0.01, me.write, "tick"))
-    calm(loop)
-    handle.note(1)
-    handle.note(2)
-    clock.advance(0.01)
-    calm(loop)
-    assert book == [1, 2, ("tick",)]
 
 
 @pytest.mark.parametrize("period", [1000 / 60, 1000 / 30, 1.1, 3.3])

@@ -12,7 +12,6 @@ import pytest
 from bandstand.actor import ActorSystem, id_of, is_alive
 from bandstand.core import ActorId
 from bandstand.errors import TargetEndedError
-from bandstand.testing import VirtualClock
 from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
 from tests.actor.players import Book, Puppet, elsewhere, turns
 from tests.core.support import Boom, settle
@@ -144,17 +143,6 @@ def test_a_removed_tracer_is_not_called(loop: ActorSystem) -> None:
     settle(loop)
     assert [entry[0] for entry in tracer.entries] == ["enter", "exit"]  # for the message that was sent before
     assert envelopes_of_a_send(loop) == 0
-
-
-def test_a_tracer_works_without_carried_contexts(clock: VirtualClock) -> None:
-    with ActorSystem(clock=clock, carry_context=False) as loop:
-        tracer, book = Recorder(), list[Any]()
-        loop.set_tracer(tracer)
-        handle = loop.spawn(ContextReader, book)
-        as_user("ann", handle.look)
-        settle(loop)
-        assert book == ["nobody"]
-        assert [entry[0] for entry in tracer.entries] == ["enter", "exit"]
 
 
 def test_a_tracer_that_raises_on_sending_raises_in_the_sender_and_sends_nothing(loop: ActorSystem) -> None:

@@ -11,7 +11,7 @@ from bandstand.actor import ActorSystem, id_of
 from bandstand.errors import NoSuchActorError, TargetEndedError
 from bandstand.testing import VirtualClock
 from tests.actor.players import Book, Noter, Puppet, ride, turns
-from tests.core.support import RecordingObserver, settle
+from tests.core.support import Boom, RecordingObserver, settle
 
 pytestmark = pytest.mark.guarantee("G59")
 
@@ -66,21 +66,6 @@ def test_a_cancelled_wait_sends_nothing(loop: ActorSystem, book: Book) -> None:
     assert (books.asked, books.answered, books.cancelled, books.pending) == (0, 0, 0, 0), "they are no asks"
 
 
-async def test_a_crash_ends_every_wait(loop: ActorSystem, diary: RecordingObserver) -> None:
-    # The crashing message has made room for the first waiter, whose message becomes a dead letter.
-    handle = loop.options(mailbox=1).spawn(Noter, [])
-    handle.crash()
-    landings = [handle.note.when_room(number) for number in range(3)]
-    landed = 0
-    for landing in landings:
-        try:
-            await landing
-        except TargetEndedError:
-            continue
-        landed += 1
-    assert landed == len(diary.dead) <= 1
-
-
 def test_the_end_of_the_loop_ends_every_wait(loop: ActorSystem) -> None:
     landings: list[Any] = []
 
@@ -110,3 +95,12 @@ async def test_the_exit_of_the_actor_ends_waits(
     with pytest.raises(NoSuchActorError):
         await handle.note.when_room("later")
     assert len(diary.dead) == 2  # a message that was never in the mailbox is not a dead letter
+
+
+def test_a_wait_that_fails_raises_its_error_and_is_no_failed_ask(loop: ActorSystem, book: Book) -> None:
+    landing: Any = full(loop, book).note.when_room("late")
+    landing.fail(Boom("no room"))
+    with pytest.raises(Boom, match="no room"):
+        landing.result()
+    settle(loop)
+    assert loop.ask_statistics().failed == 0

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell, when_down
-from bandstand.actor import WhenDown as Policy
 from bandstand.errors import (
     ActorRestartingError,
     AskCycleError,
@@ -24,14 +23,12 @@ from bandstand.errors import (
     TryAgainError,
 )
 from bandstand.pod import WhenDown
-from bandstand.pod import when_down as pod_when_down
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
     DynamicSpec,
     DynamicSupervisor,
     RestartPolicy,
-    Strategy,
     Supervisor,
     SupervisorSpec,
     spawn_supervisor,
@@ -181,31 +178,6 @@ def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock
     assert result_of(loop, clock, reply, 101) == 2
 
 
-async def test_an_ask_waits_while_a_group_stops(virtual_system: ActorSystem) -> None:
-    class Slow(Actor):
-        @ask
-        def ready(self) -> bool:
-            return True
-
-        @tell
-        async def work(self) -> None:
-            try:
-                await asyncio.sleep(1000)
-            finally:
-                await asyncio.sleep(0.05)
-
-    specs = child("worker").of(Worker, []), child("slow").of(Slow)
-    root = one_for_one(virtual_system, *specs, strategy=Strategy.ONE_FOR_ALL)
-    worker, slow = root.handle(Worker, "worker"), root.handle(Slow, "slow")
-    slow.work()
-    await turns()
-    worker.crash()
-    await turns()
-    assert not is_alive(slow)
-    assert await slow.ready()
-    assert await worker.incarnation() == 2
-
-
 def test_asks_that_find_a_full_mailbox_at_the_restart_fail(loop: ActorSystem, clock: VirtualClock) -> None:
     book: Book = []
     root = one_for_one(loop, child("worker", backoff=BACKOFF, keep_mailbox=True, mailbox=4).of(Worker, book))
@@ -346,13 +318,6 @@ def test_waiters_for_a_dynamic_child_whose_supervisor_restarts(
 
 
 # --- policies ---------------------------------------------------------------------------------------------------------------
-
-
-def test_one_vocabulary_with_the_pods() -> None:
-    assert Policy is WhenDown
-    assert pod_when_down is when_down
-    assert issubclass(ActorRestartingError, NoSuchActorError)
-    assert issubclass(ActorRestartingError, TryAgainError)
 
 
 def test_fail_raises_at_once(loop: ActorSystem, clock: VirtualClock) -> None:

@@ -263,29 +263,6 @@ def test_the_context_holds_while_urgent_messages_arrive(loop: Loop, drive: Drive
     ], "most urgent first"
 
 
-@pytest.mark.guarantee("G8", "G31")
-def test_system_messages_wait_for_the_coroutine(loop: Loop, drive: Drive, seen: list[Any]) -> None:
-    gate = asyncio.Event()
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        if data == "wait":
-            await gate.wait()
-        seen.append(type(data) if isinstance(data, ChildExit) else data)
-
-    def end_the_child(ctx: Context[Any]) -> None:
-        loop.stop_actor(child)
-        gate.set()
-
-    boss = loop.spawn(behavior, mailbox_cap=8)
-    child = loop.spawn(idle, supervisor=boss)
-    hand = loop.spawn(run_message)
-    loop.send(boss, "wait")
-    loop.send(boss, "data")
-    call_in(loop, hand, end_the_child)
-    drive(loop)
-    assert seen == ["wait", ChildExit, "data"]
-
-
 # --- a real task ----------------------------------------------------------------------------------------------------------
 
 
@@ -406,23 +383,6 @@ def test_a_task_group_cancels_its_tasks(
         assert isinstance(told.cause, BaseExceptionGroup)
 
 
-@pytest.mark.guarantee("G31")
-def test_a_future_that_fails_raises_in_the_coroutine(loop: Loop, moment: Moment) -> None:
-    caught: list[str] = []
-
-    async def deed(ctx: Context[Any]) -> None:
-        await moment.come()
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        call_in(loop, other, lambda ctx: future.set_exception(Boom("from afar")))
-        with pytest.raises(Boom) as raised:
-            await future
-        caught.append(str(raised.value))
-
-    other = loop.spawn(run_message)
-    moment.play(loop, deed)
-    assert caught == ["from afar"]
-
-
 class Nonsense:
     """Waits for something that nobody can wait for."""
 
@@ -521,20 +481,6 @@ def test_few_idle_driver_tasks_are_kept(loop: Loop) -> None:
     loop.send(loop.spawn(count), None)
     loop.run(until_idle=True)
     assert after[0] <= 257
-
-
-@pytest.mark.guarantee("G31")
-def test_drivers_that_were_cancelled_before_they_began_are_not_kept(loop: Loop) -> None:
-    # Looks inside: nothing outside tells of a driver that is over and done with but still held.
-    ender = loop.spawn(lambda ctx, data: ctx.loop.stop_actor(data))
-    for _ in range(100):
-        actor = loop.spawn(acollect, [])
-        loop.send(actor, None)
-        loop.send(ender, actor)
-        loop.run(until_idle=True)
-    drivers = loop.kernel.coroutines.pool
-    assert drivers is not None
-    assert len(drivers._all) <= 2  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.slow
@@ -1039,29 +985,6 @@ def test_context_does_not_leak_to_functions(
 
 
 # --- by hand, and as a guest ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G31")
-def test_polling_by_hand_moves_coroutines_on_and_never_waits(loop: Loop) -> None:
-    gate = asyncio.Event()
-    log: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        log.append("begun")
-        await gate.wait()
-        log.append("done")
-
-    loop.send(loop.spawn(behavior), None)
-    assert loop.poll_once() == 1
-    for _ in range(5):
-        assert loop.poll_once() == 0
-    assert log == ["begun"]
-    assert loop.statistics().in_flight == 1
-    gate.set()
-    for _ in range(5):
-        loop.poll_once()
-    assert log == ["begun", "done"]
-    assert is_quiet(loop)
 
 
 @pytest.mark.guarantee("G28")

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from bandstand.core import ActorStatus, Context, Loop
-from bandstand.testing import VirtualClock
-from tests.core.support import HostFactory, LoopMaker
+from bandstand.testing import VirtualClock, run_async
+from tests.core.support import HostFactory, LoopMaker, turns
 
 
 async def aobey(ctx: Context[Any], data: Callable[[], Any]) -> Any:
@@ -209,3 +209,26 @@ def test_a_host_whose_tasks_are_eager_serves_as_well(make_loop: LoopMaker, loop_
     loop.run(until_idle=True)
     assert done == ["late", "over"] * 2
     assert loop.status(actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G31")
+def test_a_future_continues_its_coroutine_in_the_turn_of_its_callback(
+    make_loop: LoopMaker, loop_factory: HostFactory
+) -> None:
+    """As in a task. A tick that is scheduled for the next turn would double the time of every wait."""
+    log: list[str] = []
+
+    async def wait(_ctx: Context[Any], future: asyncio.Future[None]) -> None:
+        await future
+        log.append("goes on")
+
+    async def main() -> None:
+        async with make_loop() as loop:
+            future = asyncio.get_running_loop().create_future()
+            loop.send(loop.spawn(wait), future)
+            await turns()
+            future.set_result(None)
+            await asyncio.sleep(0)
+            assert log == ["goes on"]
+
+    run_async(main, loop_factory=loop_factory)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -30,26 +29,6 @@ def found_chain(loop: Loop, depth: int = DEPTH) -> list[ActorId]:
     return actors
 
 
-def fail_with_a_message(loop: Loop, actor: ActorId) -> None:
-    loop.fail_actor(actor, "the root fails")
-
-
-ENDS: dict[str, Callable[[Loop, ActorId], object]] = {
-    "stop": lambda loop, root: loop.stop_actor(root),
-    "fail": fail_with_a_message,
-    "kill": lambda loop, root: loop.kill_actor(root),
-    "destroy": lambda loop, root: loop.destroy(),
-}
-
-
-@pytest.mark.parametrize("how", ENDS)
-def test_nobody_is_left_of_a_chain_of_families(loop: Loop, diary: RecordingObserver, how: str) -> None:
-    actors = found_chain(loop)
-    ENDS[how](loop, actors[0])
-    assert loop.statistics().alive == 0
-    assert [actor for actor, _ in diary.stopped] == actors[::-1]
-
-
 def test_an_exit_hook_that_ends_the_parent(loop: Loop, diary: RecordingObserver) -> None:
     actors = found_chain(loop, 4)
     loop.link(actors[0], actors[1])
@@ -72,10 +51,3 @@ def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: RecordingObser
     loop.fail_actor(actors[0], "the first one fails")
     assert loop.statistics().alive == 0
     assert [actor for actor, _ in diary.stopped] == actors
-
-
-def test_a_deep_tree_can_be_looked_at(loop: Loop) -> None:
-    actors = found_chain(loop)
-    tree = loop.tree()
-    assert sum(1 for _ in tree) == len(actors)
-    loop.destroy()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, Overflow
+from bandstand.core import ActorStatus, Lane, Loop, Overflow
 from bandstand.errors import (
     ActorNotLocalError,
     LoopClosedError,
@@ -19,7 +16,6 @@ from bandstand.errors import (
 )
 from bandstand.testing import VirtualClock
 from tests.core.support import (
-    USER_LANES,
     LoopMaker,
     RecordingObserver,
     check_statistics,
@@ -30,83 +26,6 @@ from tests.core.support import (
 )
 
 pytestmark = pytest.mark.guarantee("G65")
-
-
-def send_all(loop: Loop, actor: ActorId, count: int, lanes: tuple[Lane, ...] = (Lane.DATA,)) -> None:
-    """Send numbers, by these lanes in turn, from another thread than the loop's."""
-    for number in range(count):
-        loop.send_async(actor, number, lane=lanes[number % len(lanes)])
-
-
-@pytest.mark.parametrize("lane", USER_LANES)
-def test_later_sends_are_refused_and_counted(loop: Loop, diary: RecordingObserver, lane: Lane) -> None:
-    actor = loop.spawn(idle, name="closing")
-    loop.send(actor, "before")
-    loop.kernel.actors.close_mailbox(actor)
-    before = loop.statistics().refused
-    with pytest.raises(NoSuchActorError, match="closing is stopping"):
-        loop.send(actor, "after", lane=lane)
-    assert loop.try_send(actor, "after", lane=lane) is False
-    assert isinstance(in_thread(lambda: loop.send_async(actor, "after", lane=lane)), NoSuchActorError)
-    assert loop.statistics().refused >= before + 2
-    assert diary.full == []
-    settle(loop)
-
-
-@pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
-def test_messages_before_the_close_have_one_outcome(
-    loop: Loop, diary: RecordingObserver, overflow: Overflow
-) -> None:
-    # Beyond the cap, messages from other threads wait in the inbox without a slot of their own.
-    got: list[Any] = []
-    actor = loop.spawn(collect, got, mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow)
-    in_thread(lambda: send_all(loop, actor, 7))
-    loop.kernel.actors.close_mailbox(actor)
-    settle(loop)
-    assert loop.status(actor) is ActorStatus.STOPPED
-    assert len(got) + len(diary.dead) + len(diary.dropped) == 7
-    assert got[:2] == [0, 1]
-
-
-def test_an_async_behavior_in_flight_is_not_cancelled(loop: Loop, diary: RecordingObserver) -> None:
-    steps: list[Any] = []
-
-    async def slow(ctx: Context[None], data: object) -> None:
-        steps.append(("begin", data))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        steps.append(("end", data))
-
-    actor = loop.spawn(slow)
-    loop.send(actor, 1)
-    loop.send(actor, 2)
-    loop.poll_once()
-    loop.poll_once()
-    assert steps == [("begin", 1)]
-    loop.kernel.actors.close_mailbox(actor)
-    for _ in range(30):
-        loop.poll_once()
-    assert steps == [("begin", 1), ("end", 1), ("begin", 2), ("end", 2)]
-    assert diary.stopped == [(actor, ExitReason.NORMAL)]
-
-
-def test_a_second_close_and_a_stop_are_fine(loop: Loop, diary: RecordingObserver) -> None:
-    actor = loop.spawn(idle)
-    loop.send(actor, 1)
-    loop.kernel.actors.close_mailbox(actor)
-    loop.kernel.actors.close_mailbox(actor)
-    loop.stop_actor(actor)
-    settle(loop)
-    assert diary.stopped == [(actor, ExitReason.NORMAL)]
-    with pytest.raises(NoSuchActorError):
-        loop.kernel.actors.close_mailbox(actor)
-    idler = loop.spawn(idle)
-    loop.kernel.actors.close_mailbox(idler)
-    assert diary.stopped[1:] == [(idler, ExitReason.NORMAL)], "an idle one ends at once"
-    got: list[Any] = []
-    loop.send(loop.spawn(collect, got), 1)
-    settle(loop)
-    assert got == [1], "a seat that is used again is open"
 
 
 def test_what_is_refused(loop: Loop, make_loop: LoopMaker) -> None:

@@ -29,7 +29,7 @@ from bandstand.errors import (
     NoSuchActorError,
     OutOfMemoryError,
 )
-from tests.core.support import BreakableClock, LoopMaker, RecordingObserver, fill, idle, python, settle
+from tests.core.support import BreakableClock, LoopMaker, fill, idle, python, settle
 
 
 class Row(NamedTuple):
@@ -529,28 +529,3 @@ def test_mailbox_full_says_who_how_deep_and_what_to_do(loop: Loop, name: str | N
             assert part in str(error)
         assert ("'ingest'" in str(error)) == (name is not None)
         assert "None" not in str(error)
-
-
-@pytest.mark.spec("J10")
-def test_max_actors_names_the_limit_and_an_ended_actor_makes_room(make_loop: LoopMaker) -> None:
-    loop = make_loop(max_actors=3)
-    actors = [loop.spawn(idle) for _ in range(3)]
-    for _ in range(5):
-        with pytest.raises(MaxActorsError, match=r"3 actors are alive.*LoopConfig\.max_actors"):
-            loop.spawn(idle)
-        loop.stop_actor(actors.pop())
-        actors.append(loop.spawn(idle))
-
-
-def test_a_refused_spawn_leaves_no_trace(make_loop: LoopMaker) -> None:
-    loop = make_loop(max_actors=1)
-    diary = RecordingObserver()
-    loop.set_observer(diary)
-    loop.spawn(idle)
-    before = loop.statistics()
-    with pytest.raises(MaxActorsError):
-        loop.spawn(idle)
-    with pytest.raises(InvalidArgumentError):
-        loop.spawn("no function")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
-    assert loop.statistics() == before
-    assert diary.entries == ["start"]

@@ -76,20 +76,6 @@ def test_a_signal_that_finds_nobody_is_no_dead_letter_of_anybody(loop: Loop) -> 
     assert loop.events.counts().dead_letters == 0
 
 
-@pytest.mark.guarantee("G255")
-def test_what_others_tell_is_counted_with_what_the_loop_counts(loop: Loop, seen: list[RuntimeEvent]) -> None:
-    loop.events.listen(seen.append)
-    actor = loop.spawn(idle)
-    lose(loop, 1)
-    given_up = DeadLetter(actor, Lane.DATA, 2, "int")
-    lagged = Lagged("topic", "slow one", 3, is_cut_off=False)
-    for event in (given_up, lagged, Unhandled(actor, None, 4, "int")):
-        loop.events.tell(event)
-    counts = loop.events.counts()
-    assert (counts.dead_letters, counts.lagged, counts.unhandled) == (2, 1, 1)
-    assert seen[1:3] == [given_up, lagged]
-
-
 def idle_listener(event: RuntimeEvent) -> None:
     """Hear of it."""
 

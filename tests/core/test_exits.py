@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import FAIL, OK, STOP, ActorStatus, ChildExit, Context, ExitReason, Lane, Loop, Verdict
+from bandstand.core import FAIL, OK, STOP, ActorStatus, ChildExit, Context, ExitReason, Loop, Verdict
 from bandstand.errors import ActorFailedError, InvalidVerdictError, NoSuchActorError
 from tests.core.support import (
     Boom,
@@ -18,13 +18,10 @@ from tests.core.support import (
     Seen,
     call_in,
     exits,
-    failer,
     idle,
-    panicker,
     record,
     run_message,
     settle,
-    stopper,
 )
 
 
@@ -99,19 +96,6 @@ def test_a_wrong_verdict_is_a_panic(loop: Loop, verdict: object) -> None:
     assert isinstance(note.cause, InvalidVerdictError)
     for part in (repr(note.child), "child", repr(verdict), "STOP"):
         assert part in str(note.cause)
-
-
-@pytest.mark.spec("J11")
-@pytest.mark.guarantee("G22", "G25")
-def test_stop_actor_from_outside_is_normal_and_at_once(loop: Loop, diary: RecordingObserver) -> None:
-    actor = loop.spawn(idle)
-    loop.send(actor, "unread")
-    loop.stop_actor(actor)
-    assert loop.status(actor) is ActorStatus.STOPPED
-    assert diary.stopped == [(actor, ExitReason.NORMAL)]
-    assert diary.dead == [(actor, Lane.DATA, "unread", 0, 0)]
-    with pytest.raises(NoSuchActorError):
-        loop.stop_actor(actor)
 
 
 @pytest.mark.spec("J11")
@@ -197,41 +181,6 @@ def test_an_interrupt_in_a_hook_is_not_lost(loop: Loop) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         spawn_and_run()
-
-
-@pytest.mark.spec("J4")
-@pytest.mark.guarantee("G21", "G4", "G25")
-def test_unread_messages_become_dead_letters_in_order(loop: Loop, diary: RecordingObserver) -> None:
-    boss = loop.spawn(idle)
-    child = loop.spawn(idle, supervisor=boss)
-    loop.send(boss, "data", tag=7, sender=child)
-    loop.send(boss, "control", lane=Lane.CONTROL)
-    loop.send(boss, "management", lane=Lane.MANAGEMENT)
-    loop.stop_actor(child)
-    loop.stop_actor(boss)
-    assert [(lane, tag) for _, lane, _, tag, _ in diary.dead] == [
-        (Lane.SYSTEM, -1),
-        (Lane.CONTROL, 0),
-        (Lane.MANAGEMENT, 0),
-        (Lane.DATA, 7),
-    ]
-    assert loop.statistics().dead == 4
-
-
-@pytest.mark.spec("J3")
-@pytest.mark.guarantee("G3")
-def test_an_id_remembers_how_its_actor_ended(loop: Loop) -> None:
-    ends = {stopper: ActorStatus.STOPPED, failer: ActorStatus.FAILED, panicker: ActorStatus.FAILED}
-    actors = {loop.spawn(behavior): status for behavior, status in ends.items()}
-    for actor in actors:
-        assert loop.status(actor) is ActorStatus.RUNNING
-        loop.send(actor, "x")
-    settle(loop)
-    for _ in range(5):
-        loop.spawn(idle)
-    assert {actor: loop.status(actor) for actor in actors} == actors
-    books = loop.statistics()
-    assert (books.ended_normal, books.ended_fail, books.ended_panic) == (1, 1, 1)
 
 
 @pytest.mark.spec("J3", "J16")

@@ -20,19 +20,17 @@ from bandstand.core import (
     LoopConfig,
     MonotonicClock,
     Readiness,
-    SystemTag,
     Verdict,
 )
 from bandstand.errors import InvalidArgumentError, IoNotWatchedError, IoRegistrationError, NoSuchActorError
 from bandstand.testing import VirtualClock, run_async
-from tests.core.descriptors import PATIENCE, SUBJECTS, Descriptors, Subject, empty_out, fill_up, poll_until
+from tests.core.descriptors import PATIENCE, SUBJECTS, Descriptors, Subject, fill_up, poll_until
 from tests.core.support import (
     HostFactory,
     LoopMaker,
     RecordingObserver,
     Seen,
     call_in,
-    check_statistics,
     collect,
     failer,
     fill,
@@ -81,48 +79,6 @@ def ride(loop: Loop, factory: HostFactory, body: Callable[[], Any]) -> None:
 # --- one readiness, one event -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G34")
-def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subject, seen: list[Seen]) -> None:
-
-    def owner(ctx: Context[list[Seen]], data: object) -> None:
-        record(ctx, data)
-        subject.take()
-
-    loop.watch_fd(subject.fd, loop.spawn(owner, seen), subject.interest)
-    settle(loop)
-    assert seen == [], "it is not ready"
-    for count in (1, 2, 3):
-        subject.ready()
-        poll_until(loop, lambda count=count: len(seen) >= count)  # type: ignore[misc]
-        settle(loop)
-        assert len(seen) == count, "one readiness, one event; armed again afterwards"
-    event = IoEvent(subject.fd, readiness_for(subject.interest))
-    assert seen == [Seen(event, SystemTag.IO, 0, Lane.SYSTEM)] * 3
-    assert loop.statistics().sent == loop.statistics().handled == 3
-
-
-@pytest.mark.guarantee("G34")
-def test_no_second_event_before_the_first_is_handled(make_loop: LoopMaker, descriptors: Descriptors) -> None:
-    loop = make_loop(max_actors_per_tick=1)
-    read, write = descriptors.pipe()
-    seen: list[Any] = []
-
-    def busy(ctx: Context[Any], data: object) -> None:
-        ctx.loop.send(ctx.self_id, data)
-
-    crowd = [loop.spawn(busy) for _ in range(10)]
-    for actor in crowd:
-        loop.send(actor, "work")
-    loop.watch_fd(read, loop.spawn(collect, seen), READ)
-    os.write(write, b"x")
-    for tick in range(10):
-        loop.poll_once()
-        assert seen == []
-        assert loop.statistics().waiting == len(crowd) + 1, f"a storm in tick {tick}"
-    loop.poll_once()
-    assert seen == [IoEvent(read, Readiness.READ)]
-
-
 @pytest.mark.guarantee("G34", "G38")
 def test_no_events_in_flight(
     make_loop: LoopMaker, loop_factory: HostFactory, descriptors: Descriptors, seen: list[Any]
@@ -156,26 +112,6 @@ def test_no_events_in_flight(
 
     ride(loop, loop_factory, body)
     assert len(seen) == 3
-
-
-@pytest.mark.guarantee("G34")
-def test_read_and_write_together(loop: Loop, descriptors: Descriptors, seen: list[Any]) -> None:
-    one, other = descriptors.sockets()
-    loop.watch_fd(one, loop.spawn(collect, seen), READ | WRITE)
-    loop.poll_once()
-    assert seen.pop() == IoEvent(one, Readiness.WRITE)
-    os.write(other, b"x")
-    loop.poll_once()
-    assert seen.pop() == IoEvent(one, Readiness.READ | Readiness.WRITE)
-    fill_up(one)
-    loop.poll_once()
-    assert seen.pop() == IoEvent(one, Readiness.READ)
-    os.read(one, 1)
-    loop.poll_once()
-    assert seen == [], "neither"
-    empty_out(other)
-    loop.poll_once()
-    assert seen == [IoEvent(one, Readiness.WRITE)]
 
 
 @pytest.mark.guarantee("G34", "G8")
@@ -372,48 +308,6 @@ loop.destroy()
 # --- watches end --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G35")
-def test_a_pending_event_is_dropped_by_unwatch(loop: Loop, descriptors: Descriptors, seen: list[Any]) -> None:
-    read, write = descriptors.pipe()
-    owner = loop.spawn(collect, seen)
-
-    def act(ctx: Context[Any]) -> None:
-        loop.unwatch_fd(read)
-        loop.send(owner, "behind it")
-
-    # It is ready first, so it runs when the owner's event waits already.
-    call_in(loop, loop.spawn(run_message), act)
-    loop.watch_fd(read, owner, READ)
-    os.write(write, b"x")
-    loop.poll_once()
-    settle(loop)
-    assert seen == ["behind it"]
-    books = loop.statistics()
-    assert (books.sent, books.handled, books.dropped, books.waiting, books.fds) == (3, 2, 1, 0, 0)
-
-
-@pytest.mark.guarantee("G35", "G34")
-def test_a_pending_event_is_dropped_by_a_new_watch(loop: Loop, descriptors: Descriptors) -> None:
-    """And the new one gives an event of its own: exactly one, for the new interest."""
-    one, other = descriptors.sockets()
-    seen: list[Any] = []
-    heir_seen: list[Any] = []
-    owner, heir = loop.spawn(collect, seen), loop.spawn(collect, heir_seen)
-
-    def act(ctx: Context[Any]) -> None:
-        ctx.loop.unwatch_fd(one)
-        ctx.loop.watch_fd(one, heir, WRITE)
-
-    call_in(loop, loop.spawn(run_message), act)
-    loop.watch_fd(one, owner, READ)
-    os.write(other, b"x")
-    loop.poll_once()
-    assert (seen, heir_seen) == ([], [])
-    loop.poll_once()
-    assert (seen, heir_seen) == ([], [IoEvent(one, Readiness.WRITE)])
-    assert (loop.statistics().dropped, loop.statistics().fds) == (1, 1)
-
-
 def by_verdict(verdict: Callable[..., Any]) -> Callable[[Loop, ActorId], None]:
     """End an actor by having its behavior say so."""
     return lambda loop, actor: loop.send(actor, verdict)
@@ -461,25 +355,6 @@ def test_end_of_the_owner(
     os.write(write_kept, b"x")
     loop.poll_once()
     assert seen == [IoEvent(kept, Readiness.READ)], "another owner's watch stays"
-
-
-@pytest.mark.guarantee("G35", "G21")
-def test_end_of_the_owner_with_an_event(
-    loop: Loop, diary: RecordingObserver, descriptors: Descriptors, seen: list[Any]
-) -> None:
-    read, write = descriptors.pipe()
-    owner = loop.spawn(collect, seen)
-    call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.stop_actor(owner))
-    loop.watch_fd(read, owner, READ)
-    os.write(write, b"x")
-    loop.poll_once()
-    settle(loop)
-    assert seen == []
-    books = loop.statistics()
-    assert (books.sent, books.handled, books.dead, books.fds) == (2, 1, 1, 0)
-    assert diary.dead == [(owner, Lane.SYSTEM, IoEvent(read, Readiness.READ), SystemTag.IO, 0)]
-    check_statistics(loop)
-    loop.watch_fd(read, loop.spawn(idle), READ)
 
 
 @pytest.mark.guarantee("G35", "G32")

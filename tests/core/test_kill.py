@@ -15,7 +15,6 @@ from tests.core.support import (
     LoopMaker,
     RecordingObserver,
     Seen,
-    call_in,
     collect,
     downs,
     exits,
@@ -73,24 +72,6 @@ def test_a_kill_is_reported_at_once_and_once(
         assert part in str(note.cause)
     assert (len(downs(notes)), len(exit_messages(notes))) == (1, 1)
     assert diary.stopped == [(actor, ExitReason.FAIL)]
-
-
-@pytest.mark.parametrize("by_number", [False, True])
-def test_kill_after_stop(
-    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn, by_number: bool
-) -> None:
-    actor = begin(loop, stubborn, boss)
-    loop.stop_actor(actor)
-    poll_until(loop, lambda: stubborn.cancellations)
-    assert loop.status(actor) is ActorStatus.STOPPING
-    with pytest.raises(NoSuchActorError):
-        loop.stop_actor(actor)
-    loop.kill_actor(int(actor) if by_number else actor)
-    assert loop.status(actor) is ActorStatus.FAILED
-    settle(loop)
-    (note,) = exits(notes)
-    assert note.reason is ExitReason.FAIL
-    assert isinstance(note.cause, ActorKilledError)
 
 
 # --- what the coroutine goes on to do -----------------------------------------------------------------------------------
@@ -182,35 +163,6 @@ def test_in_flight_counts_the_coroutine_until_it_has_really_ended(loop: Loop, st
     stubborn.release.set()
     poll_until(loop, lambda: not loop.statistics().in_flight)
     assert stubborn.ended == 3
-
-
-@pytest.mark.guarantee("G27", "G30", "G32")
-@pytest.mark.parametrize("way", ["run", "destroy"])
-def test_a_loop_waits_for_the_coroutines_of_the_killed(loop: Loop, way: str) -> None:
-    log: list[str] = []
-
-    async def behavior(ctx: Context[Any], data: object) -> None:
-        log.append("begun")
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            for _ in range(20):
-                await asyncio.sleep(0)
-            log.append("at last")
-
-    actor = loop.spawn(behavior)
-    loop.send(actor, "x")
-    if way == "run":
-        call_in(loop, loop.spawn(run_message), lambda ctx: ctx.loop.kill_actor(actor))
-        loop.run(until_idle=True)
-        assert loop.statistics().in_flight == 0
-    else:
-        poll_until(loop, lambda: log)
-        loop.kill_actor(actor)
-        assert log == ["begun"], "the actor has ended, its coroutine has not heard of it yet"
-        loop.destroy()
-    assert log == ["begun", "at last"]
-    assert loop.statistics().ended_fail == 1
 
 
 @pytest.mark.guarantee("G30")

@@ -2,54 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import Any
 
 import pytest
 
 from bandstand.core import Context, Lane, Loop
-from tests.core.support import USER_LANES, Seen, idle, record, settle
-
-
-@pytest.mark.spec("J7")
-@pytest.mark.guarantee("G5")
-@pytest.mark.parametrize("lane", USER_LANES)
-def test_fifo_inside_a_lane_whoever_sent(loop: Loop, lane: Lane, seen: list[Seen]) -> None:
-    target = loop.spawn(record, seen)
-
-    def pass_on(ctx: Context[Any], data: object) -> None:
-        ctx.loop.send(target, data, lane=lane, sender=ctx.self_id)
-
-    senders = [loop.spawn(pass_on) for _ in range(3)]
-    for number in range(150):
-        loop.send(target, (0, number), lane=lane)
-        for which, sender in enumerate(senders, 1):
-            loop.send(sender, (which, number))
-    settle(loop)
-    for which in range(4):
-        assert [number for who, number in (one.data for one in seen) if who == which] == list(range(150))
-
-
-@pytest.mark.spec("S4")
-@pytest.mark.guarantee("G6")
-@pytest.mark.parametrize(
-    "order", [*permutations(USER_LANES)], ids=lambda o: "-".join(lane.name for lane in o)
-)
-def test_lanes_are_taken_by_priority_whatever_the_order_of_sends(
-    loop: Loop, order: tuple[Lane, ...], seen: list[Seen]
-) -> None:
-    actor = loop.spawn(record, seen)
-    child = loop.spawn(idle, supervisor=actor)
-    for lane in order:
-        for number in range(3):
-            loop.send(actor, number, lane=lane)
-    loop.stop_actor(child)
-    settle(loop)
-    assert [message.lane for message in seen] == [
-        Lane.SYSTEM,
-        *(lane for lane in (Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA) for _ in range(3)),
-    ]
-    assert [message.data for message in seen[1:]] == [0, 1, 2] * 3
 
 
 @pytest.mark.spec("S4", "C2")

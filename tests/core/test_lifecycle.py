@@ -7,13 +7,12 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterable
-from contextlib import suppress
 from time import monotonic_ns
 from typing import Any
 
 import pytest
 
-from bandstand.core import ActorStatus, Context, ExitReason, Loop, LoopConfig, MonotonicClock
+from bandstand.core import Context, ExitReason, Loop, LoopConfig, MonotonicClock
 from bandstand.errors import InternalError, LoopBusyError, LoopClosedError, WrongThreadError
 from bandstand.testing import run_async
 from tests.core.support import (
@@ -24,7 +23,6 @@ from tests.core.support import (
     RecordingObserver,
     call_in,
     check_statistics,
-    collect,
     idle,
     in_thread,
     run_message,
@@ -82,33 +80,6 @@ def test_the_youngest_actor_ends_first_in_reused_slots(loop: Loop, diary: Record
     diary.stopped.clear()
     loop.destroy()
     assert [actor for actor, _ in diary.stopped] == by_age[::-1]
-
-
-@pytest.mark.spec("J1")
-@pytest.mark.guarantee("G26")
-def test_a_stop_requested_in_poll_once_ends_everybody(loop: Loop, diary: RecordingObserver) -> None:
-    actor, other = loop.spawn(run_message), loop.spawn(idle)
-    call_in(loop, actor, lambda ctx: ctx.loop.request_stop())
-    loop.poll_once()
-    assert [who for who, _ in diary.stopped] == [other, actor]
-
-
-@pytest.mark.spec("J1")
-@pytest.mark.guarantee("G26")
-def test_destroy_ends_all_actors_once(loop: Loop, diary: RecordingObserver, seen: list[Any]) -> None:
-    actor = loop.spawn(collect, seen)
-    loop.send(actor, "x")
-    loop.send_after(actor, 0, "y")
-    loop.destroy()
-    assert diary.entries == ["start", "dead", "stop"]
-    loop.destroy()
-    loop.request_stop()
-    for call in (loop.run, loop.poll_once):
-        with pytest.raises(LoopClosedError):
-            call()
-    assert diary.entries == ["start", "dead", "stop"]
-    assert seen == []
-    assert loop.status(actor) is ActorStatus.STOPPED
 
 
 @pytest.mark.spec("J1")
@@ -185,29 +156,6 @@ def test_run_inside_a_running_event_loop_is_busy(make_loop: LoopMaker, loop_fact
     run_async(main, loop_factory=loop_factory)
     loop.send(loop.spawn(stopper), "x")
     loop.run(until_idle=True)
-
-
-@pytest.mark.spec("J12")
-@pytest.mark.parametrize("after", range(6))
-@pytest.mark.parametrize("dead_letters", [False, True])
-def test_a_broken_clock_ends_run(make_loop: LoopMaker, after: int, dead_letters: bool) -> None:
-    """Also outside the tick proper, where the next wake-up is reckoned: run() must not hang."""
-    clock = BreakableClock()
-    loop = make_loop(clock=clock)
-    actor = loop.spawn(stopper)
-    loop.send_after(loop.spawn(idle), 50.0, "x")
-    loop.send(actor, "x")
-    if dead_letters:
-        loop.send(actor, "unread")
-    clock.break_with(ValueError("the clock has stopped"), after=after)
-    # With enough good calls the loop falls asleep before the clock breaks: wake it.
-    waker = threading.Timer(0.05, loop.request_stop)
-    waker.start()
-    # From the first tick on, it must be told.
-    with suppress(InternalError) if after >= 2 else pytest.raises(InternalError, match="has stopped"):
-        loop.run()
-    waker.cancel()
-    waker.join()
 
 
 # --- in somebody's event loop -------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from bandstand.errors import ActorKilledError, LinkBrokenError, NoSuchActorError
 from tests.core.child_groups import Stubborn, exit_messages, poll_until
 from tests.core.support import (
     Boom,
-    LoopMaker,
     OnStop,
     RecordingObserver,
     Seen,
@@ -73,17 +72,6 @@ def test_an_abnormal_exit_is_shared(loop: Loop, how: str, side: str, seen: list[
         assert part in str(note.cause)
 
 
-@pytest.mark.parametrize("how", NORMAL)
-def test_a_normal_end_ends_only_the_link(loop: Loop, how: str) -> None:
-    behavior, end = NORMAL[how]
-    first, peer = loop.spawn(behavior), loop.spawn(idle)
-    loop.link(first, peer)
-    end(loop, first)
-    assert loop.status(peer) is ActorStatus.RUNNING
-    assert not loop.unlink(first, peer)
-    assert loop.statistics().waiting == 0
-
-
 def test_the_last_of_a_chain_has_the_first_cause(loop: Loop, seen: list[Seen]) -> None:
     boss = loop.spawn(record, seen)
     row = [loop.spawn(idle, supervisor=boss) for _ in range(5)]
@@ -97,30 +85,6 @@ def test_the_last_of_a_chain_has_the_first_cause(loop: Loop, seen: list[Seen]) -
     assert isinstance(last, LinkBrokenError)
     assert last.__cause__ is error
     assert repr(row[-2]) in str(last)
-
-
-@pytest.mark.guarantee("G21")
-def test_a_complete_graph_of_links_ends_once(loop: Loop, diary: RecordingObserver) -> None:
-    crowd = [loop.spawn(idle) for _ in range(20)]
-    for place, one in enumerate(crowd):
-        for other in crowd[:place]:
-            loop.link(one, other)
-    loop.kill_actor(crowd[7])
-    assert len(diary.stopped) == 20
-    assert {reason for _, reason in diary.stopped} == {ExitReason.FAIL}
-
-
-@pytest.mark.guarantee("G21")
-def test_an_actor_that_traps_stops_the_chain(loop: Loop, seen: list[Seen]) -> None:
-    left, wall, right = loop.spawn(idle), loop.spawn(record, seen), loop.spawn(idle)
-    loop.trap_exits(wall)
-    loop.link(left, wall)
-    loop.link(wall, right)
-    loop.fail_actor(left)
-    settle(loop)
-    assert loop.status(wall) is ActorStatus.RUNNING
-    assert loop.status(right) is ActorStatus.RUNNING
-    assert [note.actor for note in exit_messages(seen)] == [left]
 
 
 # --- traps --------------------------------------------------------------------------------------------------------------
@@ -157,60 +121,7 @@ def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str, seen
     ]
 
 
-def test_trapping_can_be_turned_off(loop: Loop, seen: list[Seen]) -> None:
-    peer, one, two = loop.spawn(record, seen), loop.spawn(idle), loop.spawn(idle)
-    loop.link(peer, one)
-    loop.link(peer, two)
-    loop.trap_exits(peer)
-    loop.fail_actor(one)
-    settle(loop)
-    loop.trap_exits(peer, False)  # noqa: FBT003 -- as users write it
-    loop.fail_actor(two)
-    assert loop.status(peer) is ActorStatus.FAILED
-    assert [note.actor for note in exit_messages(seen)] == [one]
-
-
 # --- making and taking back ---------------------------------------------------------------------------------------------
-
-
-def test_linking_twice_is_one_link_whoever_comes_first(loop: Loop, seen: list[Seen]) -> None:
-    trap, peer = loop.spawn(record, seen), loop.spawn(idle)
-    loop.trap_exits(trap)
-    loop.link(trap, peer)
-    loop.link(trap, peer)
-    loop.link(peer, trap)
-    loop.stop_actor(peer)
-    settle(loop)
-    assert len(exit_messages(seen)) == 1
-
-
-@pytest.mark.parametrize("turned", [False, True])
-def test_unlink_takes_a_link_back_once_from_either_side(loop: Loop, turned: bool) -> None:
-    one, other, ended = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
-    loop.link(one, ended)
-    loop.stop_actor(ended)
-    for pair in ((one, other), (one, one), (one, ended), (ended, one)):
-        assert not loop.unlink(*pair), "there is no link"
-    pair = (other, one) if turned else (one, other)
-    for _ in range(2):
-        loop.link(one, other)
-        assert loop.unlink(*pair)
-        assert not loop.unlink(*pair)
-        assert not loop.unlink(*reversed(pair))
-    loop.fail_actor(one)
-    assert loop.status(other) is ActorStatus.RUNNING
-
-
-@pytest.mark.guarantee("G1")
-def test_a_link_is_not_inherited_by_a_reused_slot(make_loop: LoopMaker) -> None:
-    loop = make_loop(max_actors=2)
-    one, gone = loop.spawn(idle), loop.spawn(idle)
-    loop.link(one, gone)
-    loop.stop_actor(gone)
-    heir = loop.spawn(idle)
-    assert not loop.unlink(one, heir)
-    loop.fail_actor(heir)
-    assert loop.status(one) is ActorStatus.RUNNING
 
 
 # --- with the ended and the ending --------------------------------------------------------------------------------------
@@ -311,18 +222,6 @@ def test_supervisor_monitor_and_link_messages_have_an_order(loop: Loop, seen: li
     assert [type(message.data).__name__ for message in seen] == ["ChildExit", "Down", "Exit"]
     assert [message.tag for message in seen] == [SystemTag.CHILD_EXIT, SystemTag.DOWN, SystemTag.EXIT]
     assert (exits(seen)[0].cause, downs(seen)[0].cause) == (exit_messages(seen)[0].cause,) * 2
-
-
-@pytest.mark.guarantee("G21")
-def test_monitors_hear_before_linked_actors_end(loop: Loop) -> None:
-    facts: list[tuple[ActorId, int]] = []
-    boss, watcher, peer = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
-    child = loop.spawn(idle, supervisor=boss)
-    loop.link(child, peer)
-    loop.monitor(watcher, child)
-    loop.set_observer(OnStop(lambda actor, _reason: facts.append((actor, loop.statistics().sent))))
-    loop.fail_actor(child)
-    assert facts == [(child, 0), (peer, 2)]
 
 
 @pytest.mark.guarantee("G21")

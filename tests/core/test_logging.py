@@ -70,17 +70,6 @@ def test_what_a_supervisor_hears_and_a_normal_end_are_not_logged(
     assert caplog.records == []
 
 
-@pytest.mark.guarantee("G23")
-def test_a_failure_whose_supervisor_is_dead_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    boss, watcher = loop.spawn(idle), loop.spawn(idle)
-    child = loop.spawn(failer, supervisor=boss)
-    loop.monitor(watcher, child)  # is no supervisor
-    loop.stop_actor(boss)
-    loop.send(child, "x")
-    settle(loop)
-    assert len(errors(caplog)) == 1
-
-
 @pytest.mark.guarantee("G9")
 @pytest.mark.parametrize("word", ["dead letters", "dropped"])
 def test_losses_are_logged_with_counts(

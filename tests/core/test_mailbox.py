@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, SystemTag
-from bandstand.errors import InvalidArgumentError, MailboxFullError, MailboxOverrunError
+from bandstand.errors import InvalidArgumentError, MailboxOverrunError
 from tests.core.support import (
     USER_LANES,
     LoopMaker,
@@ -31,21 +31,6 @@ def test_the_default_cap_is_1024_and_users_get_1020_of_it(make_loop: LoopMaker, 
     loop = make_loop()
     assert (loop.config.default_mailbox_cap, loop.config.sys_reserved) == (1024, 4)
     assert fill(loop, loop.spawn(idle, mailbox_cap=cap)) == (6 if cap == 10 else 1020)
-
-
-@pytest.mark.spec("J5")
-@pytest.mark.guarantee("G7")
-@pytest.mark.parametrize("lane", USER_LANES)
-@pytest.mark.parametrize(("cap", "reserve"), [(5, 4), (6, 4), (100, 4), (2, 1), (300, 7), (5000, 4)])
-def test_users_cannot_use_the_reserve(make_loop: LoopMaker, lane: Lane, cap: int, reserve: int) -> None:
-    loop = make_loop(sys_reserved=reserve, default_mailbox_cap=reserve + 1)
-    actor = loop.spawn(idle, mailbox_cap=cap)
-    for _ in range(cap - reserve):
-        loop.send(actor, "x", lane=lane)
-    with pytest.raises(MailboxFullError):
-        loop.send(actor, "x", lane=lane)
-    assert not loop.try_send(actor, "x", lane=lane)
-    assert loop.statistics().waiting == cap - reserve
 
 
 @pytest.mark.spec("J5")
@@ -73,35 +58,6 @@ def test_exits_and_downs_arrive_whatever_fills_the_mailbox(loop: Loop, seen: lis
     assert [note.child for note in exits(seen)] == children
     assert [note.actor for note in downs(seen)] == strangers
     assert len(seen) == 83
-
-
-@pytest.mark.spec("J6")
-@pytest.mark.guarantee("G8")
-def test_reserved_slots_are_on_top_of_the_cap(loop: Loop) -> None:
-    """What waits in reserved slots takes nothing away from the users' room, before or after."""
-    boss = loop.spawn(idle, mailbox_cap=8)
-    children = [loop.spawn(idle, supervisor=boss) for _ in range(20)]
-    for lane in USER_LANES:
-        assert fill(loop, boss, lane) == 4
-    for child in children:
-        loop.stop_actor(child)
-    for lane in USER_LANES:
-        assert fill(loop, boss, lane) == 0
-    settle(loop)
-    assert fill(loop, boss) == 4
-
-
-@pytest.mark.spec("J6")
-@pytest.mark.guarantee("G8")
-def test_a_monitor_taken_back_gives_its_slot_back(loop: Loop, seen: list[Seen]) -> None:
-    boss, other = loop.spawn(record, seen, mailbox_cap=5), loop.spawn(idle)
-    for _ in range(100):
-        assert loop.demonitor(loop.monitor(boss, other))
-    kept = loop.monitor(boss, other)
-    loop.stop_actor(other)
-    assert not loop.demonitor(kept)
-    settle(loop)
-    assert [note.reason for note in downs(seen)] == [ExitReason.NORMAL]
 
 
 @pytest.mark.spec("J25")
@@ -150,41 +106,11 @@ def test_a_message_carries_its_tag_and_its_sender(loop: Loop, tag: int, seen: li
     ]
 
 
-@pytest.mark.spec("J4")
-@pytest.mark.guarantee("G4")
-@pytest.mark.parametrize("count", [1, 3, 4, 5, 64, 65, 257, 1020])
-def test_a_burst_of_any_size_arrives_once_and_in_order(loop: Loop, count: int, seen: list[Seen]) -> None:
-    """Rings grow, wrap and give their memory back on the way: 4, 256 and the cap are their corners."""
-    actor = loop.spawn(record, seen)
-    for round_ in range(3):
-        for number in range(count):
-            loop.send(actor, (round_, number))
-        settle(loop)
-    assert [message.data for message in seen] == [(r, n) for r in range(3) for n in range(count)]
-
-
 # --- unreserved system messages: what a supervisor will say to itself ---------------------------------------------------
 
 
 def speak(loop: Loop, actor: ActorId) -> bool:
     return loop.kernel.send_system(actor, "system", SystemTag.SHUTDOWN)
-
-
-@pytest.mark.spec("J5")
-@pytest.mark.guarantee("G7", "G8")
-@pytest.mark.parametrize("lane", USER_LANES)
-def test_the_last_slots_are_the_systems_alone(loop: Loop, lane: Lane) -> None:
-    actor = loop.spawn(idle, mailbox_cap=10)
-    assert fill(loop, actor, lane) == 6
-    for _ in range(4):
-        assert speak(loop, actor)
-    assert loop.status(actor) is ActorStatus.RUNNING
-    assert settle(loop) == 10
-    for _ in range(7):
-        assert speak(loop, actor), "a system message takes any slot"
-    assert fill(loop, actor, lane) == 3
-    settle(loop)
-    assert fill(loop, actor, lane) == 6, "all room is back"
 
 
 @pytest.mark.spec("J6", "J16")
@@ -211,17 +137,6 @@ def test_a_mailbox_full_of_system_messages_is_fatal(loop: Loop, diary: Recording
     for part in (repr(actor), "overrun", "10"):
         assert part in str(note.cause)
     assert loop.status(boss) is ActorStatus.RUNNING
-
-
-@pytest.mark.spec("J6")
-@pytest.mark.guarantee("G8")
-def test_reserved_messages_take_nothing_from_the_unreserved(loop: Loop) -> None:
-    boss = loop.spawn(idle, mailbox_cap=10)
-    for child in [loop.spawn(idle, supervisor=boss) for _ in range(30)]:
-        loop.stop_actor(child)
-    for _ in range(10):
-        assert speak(loop, boss)
-    assert not speak(loop, boss)
 
 
 @pytest.mark.spec("J5")

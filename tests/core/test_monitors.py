@@ -107,18 +107,6 @@ def test_monitoring_an_ended_actor_reports_its_reason(loop: Loop, behavior: Any,
     assert [(note.actor, note.reason) for note in downs(seen)] == [(target, reason)]
 
 
-@pytest.mark.guarantee("G23")
-def test_demonitor_takes_it_back_once(loop: Loop, seen: list[Seen]) -> None:
-    watcher, target = loop.spawn(record, seen), loop.spawn(idle)
-    taken, kept = loop.monitor(watcher, target), loop.monitor(watcher, target)
-    assert loop.demonitor(taken)
-    assert not loop.demonitor(taken)
-    loop.stop_actor(target)
-    assert not loop.demonitor(kept)
-    settle(loop)
-    assert len(downs(seen)) == 1
-
-
 @pytest.mark.parametrize("monitor", [None, 7, object()], ids=repr)
 def test_what_is_no_monitor_is_an_invalid_argument(loop: Loop, monitor: Any) -> None:
     with pytest.raises(InvalidArgumentError):

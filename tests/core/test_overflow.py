@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import Lane, Loop, Overflow
-from bandstand.errors import InvalidArgumentError, MailboxFullError
+from bandstand.core import Loop, Overflow
+from bandstand.errors import InvalidArgumentError
 from bandstand.testing import VirtualClock
-from tests.core.support import USER_LANES, RecordingObserver, Seen, idle, record, settle
-
-CAP = 7  # three user messages a lane
+from tests.core.support import RecordingObserver, Seen, idle, record, settle
 
 # Six numbered messages into a lane of three: what arrives, and what was given up in which order.
 OUTCOMES = {
@@ -20,27 +18,6 @@ OUTCOMES = {
     Overflow.CONFLATE: ([0, 1, 5], [2, 3, 4]),
 }
 DROPPING = tuple(OUTCOMES)
-
-
-@pytest.mark.guarantee("G9")
-@pytest.mark.parametrize("lane", USER_LANES)
-@pytest.mark.parametrize("policy", DROPPING)
-def test_a_full_lane_follows_its_policy(
-    loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane, seen: list[Seen]
-) -> None:
-    actor = loop.spawn(record, seen, mailbox_cap=CAP, overflow=policy)
-    for number in range(6):
-        if number % 2:
-            loop.send(actor, number, lane=lane, tag=number + 10, sender=number + 1)
-        else:
-            assert loop.try_send(actor, number, lane=lane, tag=number + 10, sender=number + 1)
-    arrives, given_up = OUTCOMES[policy]
-    assert diary.dropped == [(actor, lane, number, number + 10, number + 1) for number in given_up]
-    assert diary.full == []
-    books = loop.statistics()
-    assert (books.sent, books.dropped, books.waiting, books.refused) == (6, 3, 3, 0)
-    settle(loop)
-    assert seen == [Seen(number, number + 10, number + 1, lane) for number in arrives]
 
 
 @pytest.mark.spec("J13")
@@ -61,18 +38,6 @@ def test_a_due_timer_drops_nothing(
     assert [message.data for message in seen] == ["first", "second", "timer 0", "timer 1", "timer 2"]
     assert diary.dropped == []
     assert diary.full == []
-
-
-@pytest.mark.guarantee("G9")
-def test_reject_is_the_default(loop: Loop) -> None:
-    actor = loop.spawn(idle, mailbox_cap=5)
-    loop.send(actor, 1)
-    with pytest.raises(MailboxFullError):
-        loop.send(actor, 2)
-    rejecting = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.REJECT)
-    loop.send(rejecting, 1)
-    with pytest.raises(MailboxFullError):
-        loop.send(rejecting, 2)
 
 
 @pytest.mark.parametrize("policy", ["drop_oldest", None, 1, True], ids=repr)

@@ -16,7 +16,6 @@ from bandstand.errors import LoopClosedError
 from bandstand.testing import VirtualClock
 from tests.core.support import (
     PATIENCE,
-    Boom,
     HostFactory,
     LoopMaker,
     OnStop,
@@ -290,30 +289,6 @@ def test_async_with_gives_up(
 # --- who asks ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J1")
-@pytest.mark.guarantee("G26", "G30")
-@pytest.mark.parametrize("late", [False, True], ids=["before a suspension", "after a suspension"])
-def test_a_coroutine_that_requests_a_stop_finishes_its_step(loop: Loop, late: bool) -> None:
-    log: list[str] = []
-
-    async def deed(ctx: Context[Any]) -> None:
-        if late:
-            await asyncio.sleep(0)
-        loop.request_stop()
-        log.append("step")
-        try:
-            await forever()
-        finally:
-            log.append("cancelled")
-
-    actor = loop.spawn(aobey)
-    loop.send(actor, deed)
-    loop.send(actor, deed)
-    loop.run()
-    assert log == ["step", "cancelled"]
-    assert loop.statistics().dead == 1
-
-
 @pytest.mark.guarantee("G28", "G30")
 def test_a_cancelled_body_stops_waiting(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop(stop_timeout=1000.0)
@@ -395,33 +370,6 @@ def test_a_system_exit_in_a_coroutine(make_loop: LoopMaker, loop_factory: HostFa
         runner.run(main())
     assert caught.value.code == 7
     assert loop.statistics().alive == 0
-
-
-@pytest.mark.guarantee("G30", "G32")
-def test_exceptions_while_stopping(
-    loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
-) -> None:
-    begun: list[int] = []
-
-    async def behavior(ctx: Context[int], data: object) -> None:
-        begun.append(ctx.state)
-        try:
-            await forever()
-        finally:
-            raise Boom(ctx.state)
-
-    async def stop(ctx: Context[Any]) -> None:
-        await until(lambda: len(begun) == 3)
-        loop.request_stop()
-
-    for number in range(3):
-        loop.send(loop.spawn(behavior, number, name=f"number {number}"), None)
-    loop.send(loop.spawn(aobey), stop)
-    loop.run()
-    messages = said(caplog, logging.ERROR)
-    assert len(messages) == 3
-    assert all(any(f"number {number}" in message for message in messages) for number in range(3))
-    assert {reason for _, reason in diary.stopped} == {ExitReason.NORMAL}
 
 
 @pytest.mark.guarantee("G26", "G30")

@@ -39,10 +39,8 @@ from bandstand.testing import run_async
 from tests.core.support import (
     LOOP_THREAD_CALLS,
     PATIENCE,
-    USER_LANES,
     HostFactory,
     LoopMaker,
-    RecordingObserver,
     check_statistics,
     collect,
     idle,
@@ -168,33 +166,6 @@ def test_send_async_raises_in_the_calling_thread(loop: Loop) -> None:
     loop.destroy()
     assert type(in_thread(lambda: loop.send_async(actor, "x"))) is LoopClosedError
     assert loop.statistics().refused == 4
-
-
-@pytest.mark.guarantee("G37")
-def test_slots_are_reserved_by_lane(loop: Loop, seen: list[Any]) -> None:
-    actor = loop.spawn(collect, seen, mailbox_cap=CAP)
-
-    def send_all() -> None:
-        for lane in reversed(USER_LANES):
-            for number in range(3):
-                loop.send_async(actor, (lane, number), lane=lane)
-            with pytest.raises(MailboxFullError):
-                loop.send_async(actor, "x", lane=lane)
-
-    assert in_thread(send_all) is None
-    settle(loop)
-    assert seen == [(lane, number) for lane in USER_LANES for number in range(3)]
-
-
-@pytest.mark.guarantee("G37", "G7")
-def test_a_reserved_slot_is_not_used_by_local_sends(loop: Loop, seen: list[Any]) -> None:
-    actor = loop.spawn(collect, seen, mailbox_cap=CAP)
-    loop.send_async(actor, "promised")
-    assert [loop.try_send(actor, number) for number in range(4)] == [True, True, False, False]
-    settle(loop)
-    assert seen == [0, 1, "promised"]
-    # The slot was given back with the message.
-    assert [loop.try_send(actor, number) for number in range(4)] == [True, True, True, False]
 
 
 # --- real threads ---------------------------------------------------------------------------------------------------------
@@ -388,24 +359,6 @@ OUTCOMES = {
     Overflow.DROP_OLDEST: ([3, 4, 5], [0, 1, 2]),
     Overflow.CONFLATE: ([0, 1, 5], [2, 3, 4]),
 }
-
-
-@pytest.mark.guarantee("G9", "G37")
-@pytest.mark.parametrize("lane", USER_LANES)
-@pytest.mark.parametrize("policy", OUTCOMES)
-def test_policies_apply_to_threads(
-    loop: Loop, diary: RecordingObserver, policy: Overflow, lane: Lane, seen: list[Any]
-) -> None:
-    actor = loop.spawn(collect, seen, mailbox_cap=CAP, overflow=policy)
-    for number in range(6):
-        assert in_thread(lambda number=number: loop.send_async(actor, number, lane=lane)) is None  # type: ignore[misc]
-    assert diary.dropped == [], "hooks run on the loop's thread, so not yet"
-    settle(loop)
-    arrives, given_up = OUTCOMES[policy]
-    assert seen == arrives
-    assert [data for _, _, data, _, _ in diary.dropped] == given_up
-    books = loop.statistics()
-    assert (books.sent, books.handled, books.dropped, books.refused) == (6, 3, 3, 0)
 
 
 @pytest.mark.guarantee("G9", "G37")
@@ -603,19 +556,6 @@ def test_a_flood_of_send_async_does_not_hold_the_tick(loop: Loop) -> None:
     for expected in range(1, 6):
         loop.poll_once()
         assert rounds == expected
-
-
-@pytest.mark.guarantee("G37", "G21")
-def test_the_inbox_of_an_ended_actor_is_dead_letters(loop: Loop, diary: RecordingObserver) -> None:
-    actor = loop.spawn(idle)
-    for lane in USER_LANES:
-        loop.send_async(actor, lane.name, lane=lane, tag=5, sender=actor)
-    loop.stop_actor(actor)
-    assert diary.dead == []
-    settle(loop)
-    assert diary.dead == [(actor, lane, lane.name, 5, actor) for lane in USER_LANES]
-    books = loop.statistics()
-    assert (books.sent, books.dead) == (3, 3)
 
 
 # --- the other calls ------------------------------------------------------------------------------------------------------

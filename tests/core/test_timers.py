@@ -11,7 +11,7 @@ import pytest
 from bandstand.core import Context, Lane, Loop, TimerId
 from bandstand.core.kernel import checked_delay
 from bandstand.core.timer_wheel import Timer, TimerWheel
-from bandstand.errors import InvalidArgumentError, InvalidTimerError, NoSuchActorError
+from bandstand.errors import InvalidArgumentError, InvalidTimerError
 from bandstand.errors.validation import to_ms
 from bandstand.testing import VirtualClock
 from tests.core.support import (
@@ -23,7 +23,6 @@ from tests.core.support import (
     idle,
     python,
     record,
-    run_message,
     settle,
 )
 
@@ -121,21 +120,6 @@ def test_fractions_of_a_millisecond_round_up(delay: Any, ms: int) -> None:
     assert checked_delay(delay) == ms
 
 
-@pytest.mark.spec("J13", "C6")
-@pytest.mark.guarantee("G18")
-def test_equal_deadlines_fire_in_order_of_their_calls(loop: Loop, clock: VirtualClock) -> None:
-    """The first sits on a high level of the wheel, the last on the lowest; they meet in one slot."""
-    seen: list[Any] = []
-    actor = loop.spawn(collect, seen)
-    for number, ms in enumerate((5000, 1000, 500, 60, 6, 1)):
-        clock.advance((5000 - ms - (clock.now_ns() - 1_234_567_890_123) / 1e6) / 1000)
-        settle(loop)
-        loop.send_after(actor, ms / 1000, number)
-    clock.advance(0.001)
-    settle(loop)
-    assert seen == [0, 1, 2, 3, 4, 5]
-
-
 @pytest.mark.spec("J13")
 @pytest.mark.guarantee("G16")
 @pytest.mark.parametrize("is_due", [False, True])
@@ -158,26 +142,6 @@ def test_a_cancelled_timer_is_never_delivered(
     books = loop.statistics()
     assert (books.timers_set, books.timers_fired, books.timers_cancelled) == (100, 50, 50)
     assert books.timers_pending == 0
-
-
-@pytest.mark.spec("J13")
-@pytest.mark.guarantee("G19")
-def test_a_timer_belongs_to_its_target_not_to_who_set_it(loop: Loop, clock: VirtualClock) -> None:
-    seen: list[Any] = []
-    target = loop.spawn(collect, seen)
-    setter = loop.spawn(run_message)
-
-    def act(ctx: Context[Any]) -> None:
-        ctx.loop.send_after(target, 0.01, "from the dead", sender=ctx.self_id)
-        ctx.loop.stop_actor(ctx.self_id)
-
-    loop.send(setter, act)
-    settle(loop)
-    with pytest.raises(NoSuchActorError):
-        loop.send(setter, act)
-    clock.advance(0.01)
-    settle(loop)
-    assert seen == ["from the dead"]
 
 
 @pytest.mark.spec("J13")
@@ -309,26 +273,6 @@ def drain(wheel: TimerWheel) -> list[Timer]:
     while (timer := wheel.take()) is not None:
         taken.append(timer)
     return taken
-
-
-@pytest.mark.spec("C6")
-def test_the_wheel_schedules_cancels_and_knows_when_to_turn_next() -> None:
-    wheel = TimerWheel(100)
-    never = wheel.soonest
-    near, far = Timer(), Timer()
-    wheel.schedule(far, 100_000)
-    wheel.schedule(near, 107)
-    assert wheel.pending == 2
-    assert wheel.soonest <= 107
-    wheel.expire(106)
-    assert drain(wheel) == []
-    wheel.expire(107)
-    assert drain(wheel) == [near]
-    wheel.cancel(far)
-    assert wheel.pending == 0
-    assert wheel.soonest == never
-    wheel.expire(200_000)
-    assert drain(wheel) == []
 
 
 @pytest.mark.spec("C6")

@@ -64,42 +64,12 @@ def test_children_stand_under_their_supervisor_in_the_order_of_their_birth(loop:
     assert loop.tree().roots == ()
 
 
-def test_a_node_tells_who_how_and_how_much_waits(loop: Loop) -> None:
-    actor = loop.spawn(idle, name="busy")
-    for _ in range(3):
-        loop.send(actor, "x")
-    (node,) = loop.tree().roots
-    assert node == TreeNode("busy", actor, ActorStatus.RUNNING, 3, 0, "", ())
-    settle(loop)
-    assert loop.tree().roots[0].waiting == 0
-    assert node.waiting == 3, "a snapshot does not change"
-
-
 def test_an_actor_without_a_name_is_shown_by_its_id(loop: Loop) -> None:
     actor = loop.spawn(idle)
     empty = loop.spawn(idle, name="")
     assert [node.name for node in loop.tree()] == [repr(actor), ""]
     assert loop.tree().find(repr(actor)) is not None
     loop.stop_actor(empty)
-
-
-def test_a_family_says_the_order_the_names_and_who_is_down(loop: Loop) -> None:
-    root, family = house(loop, "root")
-    late, early = (add_child(loop, idle, name=name, supervisor=root) for name in ("late", "early"))
-    loop.send(early, "x")
-    family.shown = [
-        ChildSummary("early, by the spec", early, 2, ""),
-        ChildSummary("waiting", None, 1, "restart in 100 ms"),
-        ChildSummary("late, by the spec", late, 0, "significant"),
-        ChildSummary("off", None, 0, ""),
-    ]
-    (node,) = loop.tree().roots
-    assert node.children == (
-        TreeNode("early, by the spec", early, ActorStatus.RUNNING, 1, 2, "", ()),
-        TreeNode("waiting", None, None, 0, 1, "restart in 100 ms", ()),
-        TreeNode("late, by the spec", late, ActorStatus.RUNNING, 0, 0, "significant", ()),
-        TreeNode("off", None, None, 0, 0, "", ()),
-    )
 
 
 def test_a_child_that_its_family_does_not_know_is_shown_after_those_it_knows(loop: Loop) -> None:

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 from tests.parity.builds import MODULES, Build, both_builds
 
-YEAR = 366 * 24 * 3600 * 1000
-
 
 def same(play: Callable[[Build], Any]) -> Any:
     """Play on both builds and compare; the transcript."""
@@ -234,89 +232,6 @@ def test_what_is_pushed_while_a_list_is_taken_is_behind_it() -> None:
         assert items == [0, 1, 2, 3, 4]
         left = [ring.pop(turn) for _ in range(ring.count)]
         assert left == [5, "after 0", "after 1", "after 2", "after 3", "after 4"]
-
-
-def seam(level: int, slot: int, off: int) -> int:
-    return max(0, (slot << 6 * level) + off)
-
-
-deadlines = st.one_of(
-    st.integers(0, 200),
-    st.builds(seam, st.integers(0, 6), st.integers(0, 63), st.integers(-1, 1)),
-    st.integers(0, 40 * YEAR),
-)
-
-
-@given(
-    st.integers(0, 40 * YEAR),
-    st.lists(
-        st.tuples(st.sampled_from(["schedule", "cancel", "expire", "take", "drain"]), deadlines), max_size=80
-    ),
-)
-def test_wheel(start: int, steps: list[tuple[str, int]]) -> None:
-    def play(build: Build) -> list[Any]:
-        wheel = build["bandstand.core.timer_wheel.TimerWheel"](start)
-        timers: list[Any] = []
-        number_of: dict[int, int] = {}
-        log: list[Any] = []
-        for step, value in steps:
-            if step == "schedule":
-                timer = build["bandstand.core.timer_wheel.Timer"]()
-                number_of[id(timer)] = len(timers)
-                timers.append(timer)
-                wheel.schedule(timer, min(wheel.time + value, (1 << 42) - 1))
-            elif step == "cancel":
-                pending = [timer for timer in timers if timer.pending]
-                if pending:
-                    wheel.cancel(pending[value % len(pending)])
-            elif step == "expire":
-                wheel.expire(min(wheel.time + value, (1 << 42) - 1))
-            else:
-                while (timer := wheel.take()) is not None:
-                    log.append(number_of[id(timer)])
-                    if step == "take":
-                        break
-            log.append((wheel.time, wheel.soonest, wheel.pending, [timer.pending for timer in timers]))
-        return log
-
-    same(play)
-
-
-@given(
-    st.integers(1, 0xFFFF),
-    st.integers(1, 4),
-    st.integers(1, 3),
-    st.lists(
-        st.tuples(st.sampled_from(["admit", "release", "find"]), st.integers(0, (1 << 64) - 1)), max_size=60
-    ),
-)
-def test_table(tag: int, capacity: int, last: int, steps: list[tuple[str, int]]) -> None:
-    def play(build: Build) -> list[Any]:
-        table = build["bandstand.core.ids.ActorTable"](tag, capacity, last)
-        living: list[Any] = []
-        cells: list[Any] = []
-        log: list[Any] = []
-        for step, value in steps:
-            if step == "admit":
-                cell = build["bandstand.core.mailbox.ActorCell"]()
-                actor = table.admit(cell)
-                log.append(repr(actor))
-                if actor is not None:
-                    living.append(actor)
-                    cells.append(cell)
-            elif step == "release" and living:
-                which = value % len(living)
-                table.release(int(living.pop(which)))
-                cells.pop(which)
-            else:
-                log.append(table.find(value) is None)
-                log.append(
-                    [table.find(int(actor)) is cell for actor, cell in zip(living, cells, strict=True)]
-                )
-            log.append(table.alive)
-        return log
-
-    same(play)
 
 
 REFUSED: tuple[Callable[[Any], Any], ...] = (pickle.dumps, copy.copy, copy.deepcopy, weakref.ref)

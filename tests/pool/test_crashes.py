@@ -11,8 +11,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.core import ExitReason
 from bandstand.errors import IgnoreChild, RestartLimitError, StartError, TargetEndedError
-from bandstand.pool import ByKey, OnDeath, Pool, pooled
-from bandstand.supervision import Backoff
+from bandstand.pool import OnDeath, Pool, pooled
 from tests.actor.players import ride
 from tests.core.support import Boom, RecordingObserver, settle
 from tests.pool.workers import Calm, Hand, balanced, buried
@@ -105,23 +104,6 @@ async def test_a_requeued_ask_is_answered_by_another_worker(loop: ActorSystem) -
     assert isinstance(caught.value.__cause__, Boom)
 
 
-@pytest.mark.guarantee("G223", "G226")
-async def test_a_requeued_message_keeps_the_order_of_its_key(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    gate = asyncio.Event()
-    pool = pooled(loop, 1, routing=ByKey(lambda *_: "k"), on_death=OnDeath.REQUEUE_ALL).spawn(Hand, book)
-    reply = pool.handle.slowly(0, gate)
-    for number in range(1, 4):
-        pool.handle.note(number)
-    await asyncio.sleep(0.001)
-    kill_first(loop, pool)
-    gate.set()
-    assert await reply == 0
-    await asyncio.sleep(0.001)
-    done = [entry for entry in book if entry not in ("made", (0, "cancelled"))]
-    assert done == [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
-
-
 @pytest.mark.guarantee("G226")
 async def test_dead_letter_drops_messages_of_the_worker(loop: ActorSystem, diary: RecordingObserver) -> None:
     book: list[Any] = []
@@ -140,21 +122,6 @@ async def test_dead_letter_drops_messages_of_the_worker(loop: ActorSystem, diary
     assert (status.handled, status.dead) == (2, 3)
     # Those in its mailbox the loop has buried.
     assert [letter[2] for letter in diary.dead] == [4, 0]
-
-
-@pytest.mark.guarantee("G227")
-async def test_other_workers_continue_during_a_backoff(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    pool = pooled(loop, 2, backoff=Backoff(initial=0.1)).spawn(Hand, book)
-    pool.handle.crash("boom")
-    await asyncio.sleep(0.05)
-    for number in range(4):
-        pool.handle.note(number)
-    await asyncio.sleep(0.001)
-    assert book[3:] == [(1, number) for number in range(4)]
-    assert [worker.actor is None for worker in pool.status().workers] == [True, False]
-    await asyncio.sleep(0.06)
-    assert [worker.actor is None for worker in pool.status().workers] == [False, False]
 
 
 @pytest.mark.guarantee("G227")

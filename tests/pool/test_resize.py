@@ -9,45 +9,12 @@ import pytest
 
 from bandstand.actor import ActorSystem
 from bandstand.errors import InvalidArgumentError, StartError
-from bandstand.pool import ByKey, Resizing, pooled
+from bandstand.pool import ByKey, pooled
 from bandstand.supervision.supervisor import consistent_hash
-from tests.actor.players import ride
-from tests.core.support import Boom, check_statistics, settle
+from tests.core.support import Boom, settle
 from tests.pool.workers import Hand, balanced
 
 pytestmark = pytest.mark.guarantee("G228")
-
-
-def test_a_leaving_worker_finishes_its_messages(loop: ActorSystem) -> None:
-    book: list[Any] = []
-
-    async def body() -> None:
-        gate = asyncio.Event()
-        pool = pooled(loop, 3, ahead=2).spawn(Hand, book)
-        for _ in range(6):
-            pool.handle.hold(gate)
-        await asyncio.sleep(0.001)
-        leaving = asyncio.ensure_future(wait_for(pool.resize(1)))
-        await asyncio.sleep(0.001)
-        status = pool.status()
-        assert [worker.is_leaving for worker in status.workers] == [False, True, True]
-        assert status.size == 1
-        pool.handle.note("new")
-        await asyncio.sleep(0.001)
-        assert not leaving.done()
-        gate.set()
-        await leaving
-        await asyncio.sleep(0.001)
-        status = pool.status()
-        assert [worker.name for worker in status.workers] == ["Hand-1"]
-        assert (status.handled, status.dead, loop.statistics().dead) == (7, 0, 0)
-        assert (0, "new") in book
-
-    async def wait_for(resizing: Resizing) -> None:
-        await resizing
-
-    ride(loop, body)
-    check_statistics(loop)
 
 
 @pytest.mark.guarantee("G223")

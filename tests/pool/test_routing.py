@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bandstand.actor import ActorSystem
 from bandstand.errors import InvalidArgumentError
-from bandstand.pool import ByKey, Pool, Routing, pooled
+from bandstand.pool import ByKey, Routing, pooled
 from bandstand.supervision import place_of
 from bandstand.supervision.supervisor import consistent_hash
 from bandstand.topic import Topic
@@ -71,20 +71,6 @@ async def test_least_loaded_chooses_the_fewest_messages(loop: ActorSystem) -> No
     await asyncio.sleep(0.001)
     assert loads() == [2, 2, 2]
     pool.stop()
-
-
-@pytest.mark.guarantee("G223")
-def test_a_key_goes_to_one_worker_in_order(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    pool = pooled(loop, 4, routing=ByKey(first_of)).spawn(Hand, book)
-    for number in range(40):
-        pool.handle.note(("abcdefgh"[number % 8], number))
-    settle(loop)
-    for key in "abcdefgh":
-        mine = [(worker, what[1]) for worker, what in book[4:] if what[0] == key]
-        assert {worker for worker, _ in mine} == {consistent_hash(key, 4)}
-        assert [number for _, number in mine] == sorted(number for _, number in mine)
-    balanced(pool)
 
 
 @pytest.mark.guarantee("G223")
@@ -149,42 +135,6 @@ def test_keys_are_spread_evenly_and_stably() -> None:
 
 PLACES = [3, 3, 4, 3, 1]
 PARTITIONS = [3, 5, 6]
-
-
-@pytest.mark.guarantee("G224")
-def test_a_broadcast_reaches_every_worker_once(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    pool = pooled(loop, 3, routing=Routing.BROADCAST).spawn(Hand, book)
-    pool.handle.note("a")
-    pool.handle.note("b")
-    settle(loop)
-    assert sorted(book[3:]) == [(worker, what) for worker in range(3) for what in "ab"]
-    status = pool.status()
-    assert (status.accepted, status.handled) == (6, 6)
-
-
-@pytest.mark.guarantee("G224")
-async def test_a_broadcast_waits_for_restarted_workers(loop: ActorSystem) -> None:
-    book: list[Any] = []
-    gate = asyncio.Event()
-    pool: Pool[Hand] = pooled(loop, 2, routing=Routing.BROADCAST, mailbox=2).spawn(Hand, book)
-    pool.handle.hold(gate)
-    pool.handle.note("a")
-    await asyncio.sleep(0.001)
-    assert not pool.handle.note.try_send("no room")
-    first = pool.status().workers[0].actor
-    assert first is not None
-    loop.kill_actor(first)
-    await asyncio.sleep(0.001)
-    assert (2, "a") in book
-    assert (1, "a") not in book
-    assert pool.handle.note.try_send("b") is False
-    gate.set()
-    await asyncio.sleep(0.001)
-    assert (1, "a") in book
-    status = pool.status()
-    assert (status.accepted, status.handled, status.dead) == (4, 3, 1)
-    assert pool.handle.note.try_send("room")
 
 
 @pytest.mark.guarantee("G224")

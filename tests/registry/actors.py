@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from bandstand.actor import Actor, ActorSystem, Implements, Interface, Signal, ask, id_of, tell
-from bandstand.core import ExitReason, Lane
+from bandstand.actor import Actor, ActorSystem, Signal, ask, id_of, tell
+from bandstand.core import ExitReason
 from bandstand.registry import Change
 from tests.core.support import Boom
 
@@ -41,19 +41,6 @@ class Clerk(Actor):
     def work(self) -> None: ...
 
 
-class Counting(Interface, Protocol):
-    @tell
-    def add(self, n: int) -> None: ...
-
-
-class Counter(Implements[Counting]):
-    def __init__(self, book: Book) -> None:
-        self.book = book
-
-    def add(self, n: int) -> None:
-        self.book.append(n)
-
-
 class Slow(Database):
     """Takes its time to end."""
 
@@ -78,20 +65,6 @@ class Witness(Actor):
     @tell
     def changed(self, change: Change[Database]) -> None:
         self.book.append((change.has_joined, id_of(change.member)))
-
-
-class Usher:
-    """An observer that does something as soon as it hears of an end, or of what it has left."""
-
-    def __init__(self, then: Callable[[], object], book: Book) -> None:
-        self.then = then
-        self.book = book
-
-    def on_actor_stop(self, id: object, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-        self.book.append(("stop", self.then()))
-
-    def on_dead_letter(self, target: object, lane: Lane, data: object, tag: object, sender: object) -> None:
-        self.book.append(("dead", self.then()))
 
 
 def crash(loop: ActorSystem, handle: Database) -> None:

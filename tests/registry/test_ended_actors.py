@@ -14,7 +14,7 @@ from bandstand.errors import NameTakenError, NoSuchNameError
 from bandstand.registry import Registry
 from tests.actor.players import turns
 from tests.core.support import settle
-from tests.registry.actors import Database, Slow, Usher, Witness, crash
+from tests.registry.actors import Database, Slow, Witness, crash
 
 pytestmark = pytest.mark.guarantee("G203")
 
@@ -53,31 +53,6 @@ def test_the_name_is_free_when_a_watcher_hears_of_the_end(loop: ActorSystem, end
     ENDS[end](loop, database)
     settle(loop)
     assert book == [(hears, True)]
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_the_name_is_free_in_the_observer(loop: ActorSystem, end: str) -> None:
-    registry, book = Registry(loop), list[Any]()
-    database = loop.spawn(Database)
-    registry.register("db", database)
-    loop.set_observer(Usher(heir_of(loop, registry), book))
-    ENDS[end](loop, database)
-    database_is_busy = end in {"crash", "drain"}
-    if database_is_busy:
-        settle(loop)
-    loop.set_observer(None)
-    assert book == [("stop", True)]
-
-
-def test_the_name_is_free_before_dead_letters(loop: ActorSystem) -> None:
-    registry, book = Registry(loop), list[Any]()
-    database = loop.spawn(Database)
-    registry.register("db", database)
-    loop.set_observer(Usher(heir_of(loop, registry), book))
-    database.store("a row")
-    database.stop()
-    loop.set_observer(None)
-    assert book == [("dead", True), ("stop", "again")]
 
 
 def test_the_name_is_free_in_an_earlier_exit_callback(loop: ActorSystem) -> None:

@@ -34,7 +34,6 @@ from bandstand.testing import VirtualClock
 if TYPE_CHECKING:
     from bandstand.scope.cancel import CancelNode
 
-R = TypeVar("R")
 T = TypeVar("T")
 
 Capacity = int | Buffering

@@ -32,22 +32,6 @@ pytestmark = pytest.mark.spec("K3")
 # -- the kinds ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G91")
-@pytest.mark.parametrize("capacity", [0, 1, 3, 100, UNBOUNDED])
-async def test_what_is_sent_is_received_once_and_in_order(capacity: Capacity) -> None:
-    channel = Channel[int](capacity)
-
-    async def sender() -> None:
-        for number in range(1000):
-            await channel.send(number)
-        channel.close()
-
-    task = asyncio.create_task(sender())
-    assert [number async for number in channel] == list(range(1000))
-    await task
-    check_counters(channel)
-
-
 @pytest.mark.guarantee("G92")
 async def test_at_a_rendezvous_a_send_waits_until_it_is_received() -> None:
     channel = Channel[str]()
@@ -61,55 +45,6 @@ async def test_at_a_rendezvous_a_send_waits_until_it_is_received() -> None:
     assert channel.try_send("at once")
     assert await receiver == "at once"
     assert len(channel) == 0
-
-
-@pytest.mark.guarantee("G92")
-@pytest.mark.parametrize("capacity", [1, 3, 17])
-async def test_a_bounded_channel_holds_its_capacity(capacity: int) -> None:
-    channel = Channel[int](capacity)
-    for number in range(capacity):
-        await channel.send(number)
-    assert not channel.try_send(99)
-    late = await start_waiting(channel.send(capacity))
-    check_counters(channel)
-    assert channel.try_receive() == 0
-    check_counters(channel)
-    await iterate(2)
-    assert late.done(), "there is room, but the sender still waits"
-    assert len(channel) == capacity
-    assert drain(channel) == list(range(1, capacity + 1))
-    assert channel.statistics().peak == capacity
-
-
-@pytest.mark.guarantee("G92")
-def test_an_unbounded_channel_never_makes_a_sender_wait_and_frees_its_memory() -> None:
-    channel = Channel[int](UNBOUNDED)
-    for number in range(10_000):
-        assert channel.try_send(number)
-    assert drain(channel) == list(range(10_000))
-    assert channel.try_receive() is None
-    # Once more, around the end of the list.
-    for _ in range(3):
-        for number in range(700):
-            assert channel.try_send(number)
-        assert drain(channel) == list(range(700))
-    assert channel.statistics().peak == 10_000
-    check_counters(channel)
-
-
-@pytest.mark.guarantee("G92")
-async def test_a_conflated_channel_keeps_the_newest() -> None:
-    channel = Channel[int](CONFLATED)
-    for number in range(5):
-        await channel.send(number)
-        check_counters(channel)
-    assert await channel.receive() == 4
-    receiver = await start_waiting(channel.receive())
-    channel.try_send(5)
-    channel.try_send(6)
-    assert await receiver == 5, "handed over: nothing replaces it any more"
-    assert drain(channel) == [6]
-    assert channel.statistics().conflated == 4
 
 
 @pytest.mark.guarantee("G92")
@@ -209,57 +144,6 @@ async def test_receivers_get_what_is_left_and_then_the_end(capacity: Capacity) -
     assert await anext(channel, "the end") == "the end"
     with pytest.raises(StopAsyncIteration):
         await anext(channel)
-
-
-@pytest.mark.guarantee("G94")
-async def test_waiting_operations_fail_at_once() -> None:
-    full = Channel[int](1)
-    await full.send(0)
-    senders = [await start_waiting(full.send(number, timeout=1.0)) for number in (1, 2, 3)]
-    full.close()
-    assert [await result_of(task) for task in senders] == [ChannelClosedError] * 3
-    assert full.statistics().refused == 3
-    assert drain(full) == [0]
-    empty = Channel[int]()
-    receivers = [await start_waiting(empty.receive()) for _ in range(3)]
-
-    async def loop() -> list[int]:
-        return [item async for item in empty]
-
-    looping = asyncio.create_task(loop())
-    await iterate(2)
-    empty.close()
-    assert [await result_of(task) for task in receivers] == [ChannelClosedError] * 3
-    assert await looping == []
-    check_counters(full, empty)
-
-
-@pytest.mark.guarantee("G95")
-@pytest.mark.parametrize("capacity", [0, 1, 3])
-async def test_first_come_first_served_on_both_sides(capacity: int) -> None:
-    channel = Channel[int](capacity)
-    got: list[tuple[int, int]] = []
-
-    async def receive(number: int) -> None:
-        got.append((number, await channel.receive()))
-
-    receivers = [asyncio.create_task(receive(number)) for number in range(20)]
-    await iterate()
-    for number in range(20):
-        assert channel.try_send(number)
-    await asyncio.gather(*receivers)
-    assert got == [(number, number) for number in range(20)]
-    done: list[int] = []
-
-    async def send(number: int) -> None:
-        await channel.send(number)
-        done.append(number)
-
-    senders = [asyncio.create_task(send(number)) for number in range(20)]
-    await iterate()
-    assert [await channel.receive() for _ in range(20)] == list(range(20))
-    await asyncio.gather(*senders)
-    assert done == list(range(20))
 
 
 ODD: list[Any] = [

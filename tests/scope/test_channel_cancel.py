@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Loop
-from bandstand.errors import ChannelClosedError, ChannelTimeoutError, TokenCancelledError
+from bandstand.errors import ChannelTimeoutError, TokenCancelledError
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
@@ -21,7 +21,6 @@ from tests.scope.support import (
     event_loop_factory,
     iterate,
     pending_timers,
-    result_of,
     start_waiting,
 )
 
@@ -29,67 +28,6 @@ pytestmark = pytest.mark.spec("K3", "K4")
 
 
 # -- by asyncio --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G96")
-async def test_a_task_that_is_cancelled_while_it_waits_leaves_the_queue() -> None:
-    channel = Channel[int](1)
-    receivers = [await start_waiting(channel.receive()) for _ in range(3)]
-    receivers[1].cancel()
-    assert await result_of(receivers[1]) is asyncio.CancelledError
-    assert channel.statistics().receivers == 2
-    channel.try_send(0)
-    channel.try_send(1)
-    assert [await receivers[0], await receivers[2]] == [0, 1]
-    channel.try_send(2)
-    senders = [await start_waiting(channel.send(number)) for number in (3, 4, 5)]
-    senders[1].cancel()
-    assert await result_of(senders[1]) is asyncio.CancelledError
-    assert drain(channel) == [2, 3, 5], "what was not sent is not there"
-    assert channel.statistics().cancelled == 2
-    check_counters(channel)
-    await asyncio.gather(senders[0], senders[2])
-
-
-@pytest.mark.guarantee("G96")
-async def test_a_receiver_whose_task_was_cancelled_but_has_not_run_gets_no_element() -> None:
-    channel = Channel[int]()
-    first, second = await start_waiting(channel.receive()), await start_waiting(channel.receive())
-    first.cancel()
-    # In the same iteration of the event loop.
-    assert channel.try_send(1)
-    check_counters(channel)
-    assert await second == 1
-    assert await result_of(first) is asyncio.CancelledError
-    third = await start_waiting(channel.receive())
-    third.cancel()
-    assert not channel.try_send(2), "there is no receiver"
-    left, right = await start_waiting(channel.send(3)), await start_waiting(channel.send(4))
-    left.cancel()
-    assert channel.try_receive() == 4
-    await right
-    assert await result_of(left) is asyncio.CancelledError
-
-
-@pytest.mark.guarantee("G96")
-@pytest.mark.parametrize("capacity", [0, 1, 3, UNBOUNDED])
-async def test_an_element_of_a_receiver_that_is_cancelled_afterwards_returns_to_the_front(
-    capacity: Any,
-) -> None:
-    channel = Channel[int](capacity)
-    task = await start_waiting(channel.receive())
-    for number in range(4):
-        channel.try_send(number)
-    rest = drain(channel)
-    for number in rest:
-        channel.try_send(number)
-    assert channel.statistics().received == 1 + len(rest)
-    task.cancel()
-    check_counters(channel)
-    assert await result_of(task) is asyncio.CancelledError
-    check_counters(channel)
-    assert channel.statistics().received == len(rest), "it was not received after all"
-    assert drain(channel) == [0, *rest]
 
 
 @pytest.mark.guarantee("G96")
@@ -139,25 +77,6 @@ async def test_in_a_conflated_channel_the_newer_of_two_stays() -> None:
     assert drain(channel) == [2], "what came back is replaced as any other"
 
 
-@pytest.mark.guarantee("G96")
-async def test_a_returned_element_leaves_senders_waiting() -> None:
-    channel = Channel[int](1)
-    receiver = begin_by_hand(channel.receive())
-    channel.try_send(0)
-    channel.try_send(1)
-    sender = await start_waiting(channel.send(2))
-    receiver.close()
-    check_counters(channel)
-    assert len(channel) == 2, "one more than it holds"
-    assert channel.statistics().peak == 2
-    assert channel.try_receive() == 0
-    assert len(channel) == 1
-    await iterate()
-    assert not sender.done()
-    assert drain(channel) == [1, 2]
-    await sender
-
-
 # -- by a token --------------------------------------------------------------------------------------------------------
 
 
@@ -173,47 +92,6 @@ async def test_a_token_that_is_already_cancelled_has_priority(side: str) -> None
     assert caught.value.token == token.number
     assert not isinstance(caught.value, asyncio.CancelledError)
     assert drain(channel) == [1]
-
-
-@pytest.mark.guarantee("G97")
-@pytest.mark.parametrize("side", ["send", "receive"])
-async def test_a_token_wakes_waiting_operations(side: str) -> None:
-    channel = Channel[int]()
-    root = CancelToken()
-    token = root.child()
-    other = await start_waiting(channel.send(1) if side == "send" else channel.receive())
-    task = await start_waiting(
-        channel.send(2, token=token) if side == "send" else channel.receive(token=token)
-    )
-    root.cancel("the user has gone")
-    await iterate(2)
-    assert task.done(), "promptly"
-    assert await result_of(task) is TokenCancelledError
-    stats = channel.statistics()
-    assert (stats.cancelled, stats.senders + stats.receivers) == (1, 1)
-    assert not other.done()
-    channel.close()
-    assert await result_of(other) is ChannelClosedError
-
-
-@pytest.mark.guarantee("G97")
-@pytest.mark.parametrize("is_token_first", [False, True])
-async def test_a_token_and_an_element_at_the_same_moment_are_one_or_the_other(is_token_first: bool) -> None:
-    channel = Channel[int](1)
-    token = CancelToken()
-    task = await start_waiting(channel.receive(token=token))
-    if is_token_first:
-        token.cancel()
-        channel.try_send(1)
-        assert await result_of(task) is TokenCancelledError
-        assert drain(channel) == [1]
-    else:
-        channel.try_send(1)
-        token.cancel()
-        assert await result_of(task) == 1
-        assert drain(channel) == []
-    check_counters(channel)
-    assert channel.statistics().received == 1
 
 
 # -- by the end of the event loop, the coroutine or the channel --------------------------------------------------------

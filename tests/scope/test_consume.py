@@ -19,7 +19,6 @@ from bandstand.errors import (
     LoopClosedError,
     MaxActorsError,
     ScopeClosedError,
-    WrongThreadError,
 )
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, EndedBy, Scope, consume
 from bandstand.testing import VirtualClock
@@ -27,20 +26,6 @@ from tests.core.support import LoopMaker, RecordingObserver, check_statistics, s
 from tests.scope.support import OutcomeRecorder, filled_channel, wait_until
 
 # --- once for each element ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("K1")
-@pytest.mark.guarantee("G106")
-@pytest.mark.parametrize("capacity", [0, 1, 3, UNBOUNDED], ids=str)
-async def test_calls_the_function_once_for_each_element_in_order(capacity: Any) -> None:
-    channel, got = Channel[int](capacity), list[int]()
-    actor = consume(channel, got.append)
-    for number in range(100):
-        await channel.send(number)
-    channel.close()
-    assert (await actor.ended()).ended_by is EndedBy.CLOSED
-    assert got == list(range(100))
-    assert actor.processed == 100
 
 
 async def waits_a_turn(got: list[int], number: int) -> None:
@@ -154,28 +139,6 @@ def test_messages_to_its_id_are_counted_as_strays_and_ignored(loop: Loop) -> Non
     check_statistics(loop)
 
 
-@pytest.mark.parametrize("how", ["run", "poll_once"])
-def test_it_runs_like_any_actor(how: str, make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    got: list[int] = []
-
-    async def process(number: int) -> None:
-        await asyncio.sleep(0)
-        got.append(number)
-
-    plain, slow = filled_channel(1, 2), filled_channel(3, 4)
-    one, other = consume(plain, got.append, loop=loop), consume(slow, process, loop=loop)
-    plain.close()
-    slow.close()
-    if how == "run":
-        loop.run(until_idle=True)
-    else:
-        for _ in range(50):
-            loop.poll_once()
-    assert sorted(got) == [1, 2, 3, 4]
-    assert (one.done, other.done) == (True, True)
-
-
 async def test_the_default_loop_is_the_one_attached_to_the_running_event_loop(loop: Loop) -> None:
     actor = consume(Channel[int](), idle_element)
     assert actor.loop is loop
@@ -228,14 +191,6 @@ def test_a_loop_that_accepts_no_actor_accepts_no_channel_actor(make_loop: LoopMa
     with pytest.raises(LoopClosedError):
         consume(channel, idle_element, loop=closed)
     assert channel.statistics().receivers == 0
-
-
-def test_it_is_started_on_the_thread_of_its_loop(loop: Loop) -> None:
-    async def elsewhere() -> None:
-        with pytest.raises(WrongThreadError):
-            await asyncio.to_thread(partial(consume, Channel[int](), idle_element, loop=loop))
-
-    asyncio.run(elsewhere())
 
 
 # --- edge cases ----------------------------------------------------------------------------------------------------------

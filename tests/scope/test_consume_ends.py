@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import ActorStatus, Context, ExitReason, Loop, Verdict
+from bandstand.core import Context, ExitReason, Loop, Verdict
 from bandstand.errors import (
     ActorFailedError,
     ActorKilledError,
@@ -20,7 +20,7 @@ from bandstand.errors import (
 from bandstand.scope import UNBOUNDED, Channel, ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.event import EventWait
 from bandstand.testing import VirtualClock
-from tests.core.support import Boom, LoopMaker, check_statistics, settle
+from tests.core.support import Boom, LoopMaker, settle
 from tests.scope.support import OutcomeRecorder, SlowFunction, advance, filled_channel, wait_until
 
 NORMAL, FAIL, PANIC = ExitReason
@@ -159,21 +159,6 @@ def test_what_on_done_raises_is_logged_and_all_others_are_called(
     assert len(caplog.records) == 2
 
 
-@pytest.mark.spec("K3")
-@pytest.mark.guarantee("G108")
-async def test_close_lets_an_element_in_flight_be_finished(clock: VirtualClock, loop: Loop) -> None:
-    slow = SlowFunction[int]()
-    channel = filled_channel(1)
-    actor = consume(channel, slow)
-    await wait_until(lambda: slow.begun == [1])
-    channel.close()
-    await advance(loop, clock, 50)
-    assert not actor.done
-    slow.gate.set()
-    assert (await actor.ended()).ended_by is EndedBy.CLOSED
-    assert slow.ended == [1]
-
-
 # --- stop ----------------------------------------------------------------------------------------------------------------
 
 
@@ -193,20 +178,6 @@ async def test_stop_finishes_the_element_in_flight_and_takes_no_other(
     assert await wait == Outcome(NORMAL, None, EndedBy.STOPPED)
     assert (slow.ended, slow.cancelled, len(channel)) == ([1], [], 2)
     assert not actor.token.cancelled
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-def test_stop_ends_an_idle_consumer_inside_the_call(loop: Loop) -> None:
-    channel = Channel[int](UNBOUNDED)
-    actor = consume(channel, print, loop=loop)
-    settle(loop)
-    wait = actor.stop()
-    assert loop.status(actor.id) is ActorStatus.STOPPED
-    # The loop does not run at this moment, but the outcome is there.
-    assert wait.blocking() == Outcome(NORMAL, None, EndedBy.STOPPED)
-    assert channel.try_send(1)
-    assert len(channel) == 1
 
 
 @pytest.mark.spec("K4")
@@ -252,34 +223,6 @@ async def test_a_wait_for_the_end_can_time_out_and_the_request_stands(
 
 
 # --- cancel --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-async def test_cancel_while_idle_ends_it_without_another_call(loop: Loop) -> None:
-    channel, got = Channel[int](UNBOUNDED), list[int]()
-    actor = consume(channel, got.append)
-    await wait_until(lambda: channel.statistics().receivers == 1)
-    before = loop.statistics().ticks
-    wait = actor.cancel("enough")
-    channel.try_send(1)
-    assert await wait == Outcome(NORMAL, None, EndedBy.CANCELLED)
-    # Promptly: it took no tick, or the one in which callbacks run.
-    assert loop.statistics().ticks - before <= 1
-    assert (got, len(channel)) == ([], 1)
-    assert actor.token.reason == "enough"
-
-
-@pytest.mark.spec("K4")
-@pytest.mark.guarantee("G108")
-async def test_cancel_while_a_coroutine_is_in_flight_cancels_it() -> None:
-    slow = SlowFunction[int]()
-    channel = filled_channel(1, 2)
-    actor = consume(channel, slow)
-    await wait_until(lambda: slow.begun == [1])
-    assert await actor.cancel() == Outcome(NORMAL, None, EndedBy.CANCELLED)
-    assert (slow.begun, slow.cancelled, slow.ended) == ([1], [1], [])
-    assert (len(channel), actor.processed) == (1, 1)
 
 
 # --- from inside ---------------------------------------------------------------------------------------------------------
@@ -339,35 +282,3 @@ def test_blocking_on_the_thread_of_its_own_loop_is_refused(loop: Loop) -> None:
     actor = consume(filled_channel(1), print, loop=loop)
     with pytest.raises(LoopBusyError, match="could not run meanwhile"):
         actor.ended().blocking()
-
-
-ENDS_AT_ONCE: dict[str, Callable[[Loop, ChannelActor[Any]], object]] = {
-    "stop": lambda loop, actor: actor.stop(),
-    "cancel": lambda loop, actor: actor.cancel(),
-    "stop_actor": lambda loop, actor: loop.stop_actor(actor.id),
-    "kill_actor": lambda loop, actor: loop.kill_actor(actor.id),
-    "fail_actor": lambda loop, actor: loop.fail_actor(actor.id),
-}
-
-
-@pytest.mark.spec("K1", "K4")
-@pytest.mark.guarantee("G112")
-@pytest.mark.parametrize("end", ENDS_AT_ONCE.values(), ids=ENDS_AT_ONCE.keys())
-def test_an_element_handed_over_too_late_returns_to_the_front(
-    end: Callable[[Loop, ChannelActor[Any]], object], loop: Loop
-) -> None:
-    channel, got = Channel[int](UNBOUNDED), list[int]()
-    first = consume(channel, got.append, loop=loop)
-    settle(loop)
-    for number in (1, 2, 3):
-        channel.try_send(number)
-    assert len(channel) == 2
-    end(loop, first)
-    assert len(channel) == 3
-    assert channel.statistics().received == 0
-    settle(loop)
-    assert (got, first.processed) == ([], 0)
-    second = consume(channel, got.append, loop=loop)
-    settle(loop)
-    assert (got, second.processed) == ([1, 2, 3], 3)
-    check_statistics(loop)

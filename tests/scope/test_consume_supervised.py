@@ -11,14 +11,12 @@ from bandstand.core import Loop, Verdict
 from bandstand.errors import InvalidArgumentError, RestartLimitError
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer
 from bandstand.supervision import (
-    Backoff,
     ChildSpec,
     RestartPolicy,
     Supervisor,
     SupervisorSpec,
     spawn_supervisor,
 )
-from bandstand.testing import VirtualClock
 from tests.core.support import Boom, LoopMaker, check_statistics, settle
 from tests.scope.support import filled_channel
 
@@ -104,50 +102,6 @@ def test_a_permanent_consumer_of_a_closed_channel_makes_its_supervisor_give_up(m
     spawn_supervisor(loop, SupervisorSpec(children=[spec]))
     with pytest.raises(RestartLimitError):
         loop.run()
-
-
-@pytest.mark.spec("K7")
-def test_the_cause_is_visible_to_the_supervisor(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-
-    def process(number: int) -> None:
-        raise Boom(number)
-
-    channel = filled_channel(*range(10))
-    work = Consumer(channel, process)
-    spec = ChildSpec("orders", run=work.run, init=work.init)
-    spawn_supervisor(loop, SupervisorSpec(children=[spec], max_restarts=2))
-    with pytest.raises(RestartLimitError) as caught:
-        loop.run()
-    assert [str(error) for error in caught.value.failures] == ["0", "1", "2"]
-    assert len(channel) == 7
-
-
-@pytest.mark.guarantee("G112")
-def test_an_element_handed_to_a_stopped_consumer_goes_to_the_next(loop: Loop) -> None:
-    channel, got = Channel[int](UNBOUNDED), list[int]()
-    root = supervised(loop, Consumer(channel, got.append))
-    settle(loop)
-    channel.try_send(1)
-    channel.try_send(2)
-    root.stop_child("orders")
-    assert (got, len(channel)) == ([], 2)
-    root.restart_child("orders")
-    settle(loop)
-    assert got == [1, 2]
-
-
-@pytest.mark.guarantee("G112")
-def test_elements_wait_in_the_channel_during_a_backoff(loop: Loop, clock: VirtualClock) -> None:
-    channel, picky = filled_channel(3, 4), Picky()
-    supervised(loop, Consumer(channel, picky), backoff=Backoff(initial=0.5))
-    settle(loop)
-    clock.advance(0.1)
-    settle(loop)
-    assert (picky.got, len(channel), channel.statistics().receivers) == ([3], 1, 0)
-    clock.advance(1.0)
-    settle(loop)
-    assert picky.got == [3, 4]
 
 
 @pytest.mark.parametrize(

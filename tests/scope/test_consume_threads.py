@@ -72,25 +72,6 @@ def stage(loop_factory: HostFactory) -> Generator[Stage]:
 
 
 @pytest.mark.spec("K1")
-@pytest.mark.guarantee("G106")
-@pytest.mark.parametrize("capacity", [0, 1, UNBOUNDED], ids=str)
-def test_elements_from_other_threads_are_each_processed_once(capacity: Any, stage: Stage) -> None:
-    channel, got = Channel[tuple[int, int]](capacity), list[tuple[int, int]]()
-    actors = [stage.consume(channel, got.append) for _ in range(2)]
-
-    def send(who: int) -> None:
-        for number in range(200):
-            channel.send((who, number)).blocking()
-
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(send, range(3)))
-    channel.close()
-    for actor in actors:
-        assert actor.ended(timeout=SOON).blocking().ended_by is EndedBy.CLOSED
-    assert sorted(got) == [(who, number) for who in range(3) for number in range(200)]
-
-
-@pytest.mark.spec("K1")
 @pytest.mark.guarantee("G107")
 def test_an_actor_is_scheduled_once(stage: Stage) -> None:
     """Elements that come while it looks at the channel cause no second look."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any
 
 import anyio
@@ -375,35 +375,3 @@ async def test_guards_nest(clock: VirtualClock, whose: str) -> None:
             await guarded()
         assert log == [], "both have cancelled the task: the outermost one raises"
     await goes_on()
-
-
-@pytest.mark.parametrize("turn", range(6))
-@pytest.mark.no_loop
-async def test_whenever_the_token_is_cancelled_the_block_ends_in_one_of_two_ways(
-    clock: VirtualClock, turn: int
-) -> None:
-    """The token is cancelled in each iteration of a block that ends normally: it ends normally, or raises `TokenCancelledError`."""
-
-    @asynccontextmanager
-    async def guarded(token: CancelToken) -> AsyncGenerator[None]:
-        async with token.guard():
-            await asyncio.sleep(0)
-            yield
-            await asyncio.sleep(0)
-
-    async def strike(token: CancelToken) -> None:
-        await iterate(turn)
-        token.cancel("enough")
-
-    token = CancelToken()
-    task = asyncio.create_task(strike(token))
-    ended: list[object] = []
-    try:
-        async with guarded(token):
-            await asyncio.sleep(0)
-        ended.append("over")
-    except TokenCancelledError:
-        ended.append("cancelled")
-    await goes_on()
-    await task
-    assert ended == (["cancelled"] if turn < 3 else ["over"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import STOP, ActorId, Context, Loop, Verdict
+from bandstand.core import ActorId, Context, Loop
 from bandstand.errors import (
     ActorNotLocalError,
     ChannelTimeoutError,
@@ -23,8 +23,7 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.scope.cancel import CancelToken
-from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.consumer import consume
+from bandstand.scope.channel import Channel
 from bandstand.scope.scope import Scope
 from bandstand.testing import VirtualClock
 from tests.scope.support import hang, idle, is_closed, is_over, iterate
@@ -47,40 +46,6 @@ async def test_the_end_of_the_block_waits_for_tasks(clock: VirtualClock) -> None
     assert (slow.result(), quick.result()) == ("slow", "quick")
     assert is_over(scope)
     assert clock.now_ns() - before == 3_000_000_000
-
-
-async def test_the_end_of_the_block_waits_for_channel_actors() -> None:
-    channel = Channel[int](UNBOUNDED)
-    seen: list[int] = []
-    async with Scope() as scope:
-        direct = scope.consume(channel, seen.append, name="direct")
-        other = consume(channel, seen.append, scope=scope)
-        assert scope.children == (direct, other)
-        for number in range(10):
-            await channel.send(number)
-        channel.close()
-    assert direct.done
-    assert other.done
-    assert direct.processed + other.processed == 10
-    assert seen == list(range(10))
-
-
-@pytest.mark.virtual_time
-async def test_actors_process_their_mailboxes(loop: Loop) -> None:
-    seen: list[object] = []
-
-    async def slowly(ctx: Context[list[object]], data: object) -> None:
-        await asyncio.sleep(1)
-        ctx.state.append(data)
-
-    async with Scope() as scope:
-        actor = scope.spawn(slowly, seen, name="slow")
-        assert scope.children == (actor,)
-        for number in range(3):
-            loop.send(actor, number)
-    assert seen == [0, 1, 2]
-    assert not actor.is_alive
-    assert loop.statistics().dead == 0
 
 
 def sink(ctx: Context[list[object]], data: object) -> None:
@@ -107,74 +72,11 @@ async def test_actors_end_youngest_first(loop: Loop) -> None:
     assert seen == list(range(20))
 
 
-async def test_actors_run_until_all_tasks_and_channel_actors_have_ended(loop: Loop) -> None:
-    seen: list[object] = []
-    channel = Channel[int](UNBOUNDED)
-    async with Scope() as scope:
-
-        async def feed(number: int) -> None:
-            await iterate(3)
-            loop.send(actor, number)
-
-        scope.consume(channel, feed)
-        # The youngest child.
-        actor = scope.spawn(sink, seen)
-        for number in range(20):
-            await channel.send(number)
-        channel.close()
-    assert loop.statistics().dead == 0
-    assert seen == list(range(20))
-
-
-async def test_a_child_that_has_ended_is_removed_at_once(loop: Loop) -> None:
-    channel = Channel[int](UNBOUNDED)
-
-    def ender(ctx: Context[Any], data: object) -> Verdict:
-        return STOP
-
-    async with Scope() as scope:
-        done = scope.launch(asyncio.sleep(0))
-        cancelled = scope.launch(hang())
-        actor = scope.spawn(ender)
-        consumer = scope.consume(channel, print)
-        assert scope.children == (done, cancelled, actor, consumer)
-        cancelled.cancel()
-        loop.send(actor, "end")
-        channel.close()
-        await iterate()
-        assert "0 in it" in repr(scope)
-        assert not scope.children
-
-
 # --- wait_all ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.virtual_time
-async def test_wait_all_waits_for_tasks_and_channel_actors(loop: Loop) -> None:
-    channel = Channel[int](UNBOUNDED)
-    async with Scope() as scope:
-        await scope.wait_all()
-        actor = scope.spawn(idle)
-        await scope.wait_all()
-        task = scope.launch(asyncio.sleep(2))
-        consumer = scope.consume(channel, idle_process)
-        loop.send_after(scope.spawn(closer, channel), 4.0, "close")
-        assert await scope.wait_all() is True
-        assert task.done()
-        assert consumer.done
-        assert actor.is_alive
-        # The scope stays open, and wait_all can be called again.
-        again = scope.launch(asyncio.sleep(1))
-        await scope.wait_all()
-        assert again.done()
 
 
 def idle_process(number: int) -> None:
     """Do nothing."""
-
-
-def closer(ctx: Context[Channel[int]], data: object) -> None:
-    ctx.state.close()
 
 
 @pytest.mark.virtual_time

@@ -144,18 +144,6 @@ async def test_all_errors_are_in_the_group(caplog: pytest.LogCaptureFixture) -> 
     assert "raised while it was being stopped" in caplog.text
 
 
-async def test_a_cancelled_child_is_no_error(loop: Loop) -> None:
-    async with Scope() as scope:
-        task = scope.launch(hang())
-        await iterate()
-        task.cancel()
-        consumer = scope.consume(Channel[int](), print)
-        await consumer.cancel()
-        loop.stop_actor(scope.spawn(idle))
-        await iterate()
-        assert not scope.token.cancelled
-
-
 async def test_base_exceptions() -> None:
     class Odd(BaseException):
         pass

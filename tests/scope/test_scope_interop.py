@@ -18,8 +18,6 @@ import anyio.lowlevel
 import pytest
 
 from bandstand.core import STOP, Context, Loop, Verdict
-from bandstand.errors import TokenCancelledError
-from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.scope import Scope
 from bandstand.testing import run_async
@@ -109,17 +107,6 @@ async def test_a_timeout_inside() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(child, 1)
     assert log == ["body ended", "timed out", "child ended"]
-
-
-@pytest.mark.virtual_time
-async def test_a_timeout_inside_does_not_consume_the_scopes_cancellation() -> None:
-    async with Scope() as scope:
-        scope.launch(cancel_soon(scope))
-        async with asyncio.timeout(1):
-            await hang()
-    async with Scope() as scope:
-        scope.launch(cancel_soon(scope))
-        await asyncio.wait_for(hang(), 1)
 
 
 @both_libraries
@@ -237,24 +224,6 @@ async def test_a_cancellation_ends_at_the_scope_that_was_cancelled(
         "child 3 ended",
     ]
     assert [line for line in log if "after" in line] == ["after 3", "after 2", "after 1"][3 - level :]
-
-
-async def test_a_parent_token_of_all_of_them() -> None:
-    token = CancelToken()
-    log: list[str] = []
-    with pytest.raises(TokenCancelledError) as caught:
-        async with (
-            Scope(token=token) as one,
-            Scope(token=one.token) as two,
-            Scope(token=two.token) as three,
-        ):
-            for scope in (one, two, three):
-                scope.launch(hang(log))
-            await iterate()
-            asyncio.get_running_loop().call_soon(token.cancel, "all")
-            await hang()
-    assert caught.value.token == token.number
-    assert len(log) == 3
 
 
 # --- scopes in actors -------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Scopes and plain threads: cancelling a scope from a thread, and waiting for its children."""
 
 # A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
-# ruff: noqa: PT012  # blocks that raise are what this is about
+# blocks that raise are what this is about
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
 
@@ -52,22 +52,6 @@ async def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
     assert not actor.is_alive
     await watchers[0]
     assert sorted(log) == ["body ended", "child ended", "joined"]
-
-
-async def test_a_thread_cancels_the_token_above() -> None:
-    token = CancelToken()
-    log: list[str] = []
-    with pytest.raises(TokenCancelledError, match="by a thread") as caught:
-        async with Scope(token=token) as scope:
-            scope.launch(hang(log))
-            scope.consume(Channel[int](), print)
-            await iterate()
-            thread = threading.Thread(target=token.cancel, args=("by a thread",))
-            thread.start()
-            await hang()
-    thread.join(PATIENCE)
-    assert caught.value.token == token.number
-    assert log == ["child ended"]
 
 
 async def test_the_event_loops_own_thread_does_not_block() -> None:

@@ -24,7 +24,6 @@ from bandstand.scope._channel import ChannelOp
 from bandstand.testing import VirtualClock
 from tests.scope.support import (
     as_coroutine,
-    begin_by_hand,
     check_counters,
     drain,
     in_thread,
@@ -43,32 +42,6 @@ def pair(capacity: Any = 1) -> tuple[Channel[int], Channel[int]]:
 # -- exactly one -------------------------------------------------------------------------------------------------------
 
 
-async def test_the_operation_that_is_possible_is_done() -> None:
-    left, right = pair()
-    right.try_send(7)
-    assert await select(left.receive(), right.receive()) == (1, 7)
-    assert await select(right.receive(), left.send(5)) == (1, None)
-    assert drain(left) == [5]
-    assert (left.statistics().receivers, right.statistics().receivers) == (0, 0)
-    check_counters(left, right)
-
-
-async def test_sends_and_receives_mixed_wait_together() -> None:
-    left, right = pair()
-    left.try_send(0)
-    for _ in range(3):
-        task = await start_waiting(select(left.send(1), right.receive()))
-        assert (left.statistics().senders, right.statistics().receivers) == (1, 1)
-        assert right.try_send(2)
-        assert await task == (1, 2)
-        assert (left.statistics().senders, right.statistics().receivers) == (0, 0)
-        assert len(left) == 1, "the other one had no effect"
-        task = await start_waiting(select(left.send(1), right.receive()))
-        assert left.try_receive() in {0, 1}
-        assert await task == (0, None)
-        check_counters(left, right)
-
-
 # -- fairness ----------------------------------------------------------------------------------------------------------
 
 
@@ -82,38 +55,7 @@ async def test_it_is_fair_among_channels_that_are_ready() -> None:
     assert order[:8] == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
-async def test_it_is_fair_among_sends() -> None:
-    left, right = pair(UNBOUNDED)
-    for number in range(10):
-        await select(left.send(number), right.send(number))
-    assert drain(left) == [0, 2, 4, 6, 8]
-    assert drain(right) == [1, 3, 5, 7, 9]
-
-
-async def test_the_least_recently_selected_channel_is_next() -> None:
-    busy, rare = pair(UNBOUNDED)
-    for number in range(100):
-        busy.try_send(number)
-    for _ in range(10):
-        assert (await select(busy.receive(), rare.receive()))[0] == 0
-    rare.try_send(1)
-    rare.try_send(2)
-    assert [(await select(busy.receive(), rare.receive()))[0] for _ in range(3)] == [1, 0, 1]
-
-
 # -- closed ------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_closed_channel_is_never_chosen() -> None:
-    left, right = pair()
-    left.close()
-    right.try_send(1)
-    assert await select(left.receive(), right.receive()) == (1, 1)
-    assert await select(left.send(0), right.send(2)) == (1, None)
-    drain(right)
-    task = await start_waiting(select(left.receive(), right.receive()))
-    right.try_send(3)
-    assert await task == (1, 3)
 
 
 @pytest.mark.guarantee("G94")
@@ -208,64 +150,6 @@ async def test_it_never_pairs_with_itself(is_send_first: bool) -> None:
     assert (stats.senders, stats.receivers, stats.buffered) == (0, 0, 0)
     with pytest.raises(ChannelTimeoutError):
         await select(channel.send(1), channel.receive(), timeout=0)
-
-
-@pytest.mark.parametrize("capacity", [0, 1])
-async def test_selects_that_face_each_other_agree(capacity: int) -> None:
-    left, right = pair(capacity)
-    got: list[int] = []
-    sent: list[int] = []
-
-    async def sender(numbers: range) -> None:
-        for number in numbers:
-            await select(left.send(number), right.send(number))
-            sent.append(number)
-
-    async def receiver() -> None:
-        while True:
-            _, number = await select(right.receive(), left.receive())
-            got.append(number)
-
-    tasks = [asyncio.create_task(receiver()) for _ in range(3)]
-    await asyncio.gather(*(sender(range(start, start + 100)) for start in (0, 100, 200)))
-    await iterate()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert sorted(got) == sorted(sent) == list(range(300))
-    check_counters(left, right)
-
-
-@pytest.mark.guarantee("G96")
-async def test_a_cancelled_select_leaves_all_queues() -> None:
-    left, right = pair(0)
-    task = await start_waiting(select(left.receive(), right.receive(), left.send(1)))
-    task.cancel()
-    assert not left.try_send(1), "the task was cancelled, but has not run since"
-    assert await result_of(task) is asyncio.CancelledError
-    for stats in (left.statistics(), right.statistics()):
-        assert (stats.senders, stats.receivers) == (0, 0)
-
-
-@pytest.mark.guarantee("G96")
-async def test_the_element_of_a_completed_select_is_returned_if_its_task_is_cancelled() -> None:
-    left, right = pair(2)
-    task = await start_waiting(select(left.receive(), right.receive()))
-    right.try_send(1)
-    right.try_send(2)
-    task.cancel()
-    assert await result_of(task) is asyncio.CancelledError
-    check_counters(left, right)
-    assert drain(right) == [1, 2]
-    closed = begin_by_hand(select(left.receive(), right.receive()))
-    left.try_send(3)
-    closed.close()
-    closed.close()
-    assert drain(left) == [3]
-    sender = await start_waiting(select(left.receive(), Channel[int]().send(1)))
-    sender.cancel()
-    assert await result_of(sender) is asyncio.CancelledError
-    assert left.statistics().receivers == 0
 
 
 # -- misuse ------------------------------------------------------------------------------------------------------------

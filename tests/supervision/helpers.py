@@ -233,15 +233,6 @@ class Fails:
         return self.calls
 
 
-def chain_of(error: BaseException | None) -> list[str]:
-    """The types of an error and its causes."""
-    types: list[str] = []
-    while error is not None:
-        types.append(type(error).__name__)
-        error = error.__cause__
-    return types
-
-
 def causes_of(error: BaseException | None) -> Sequence[BaseException]:
     """What a supervisor that gave up has to tell."""
     cause = None if error is None else error.__cause__

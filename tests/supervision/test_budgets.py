@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop
+from bandstand.core import ActorId, ActorStatus, ExitReason, Loop
 from bandstand.errors import ChildStateError, InvalidArgumentError, NoSuchChildError, RestartLimitError
 from bandstand.supervision import (
     Backoff,
@@ -18,7 +18,6 @@ from bandstand.supervision import (
     DynamicSupervisor,
     History,
     Intensity,
-    PartitionSpec,
     Phase,
     RestartBudget,
     RestartPolicy,
@@ -222,21 +221,6 @@ def test_children_without_a_budget_count_against_the_supervisor(loop: Loop) -> N
     loop.fail_actor(root.address("b"))
     with pytest.raises(RestartLimitError, match="gave up on child 'b': this would be restart 4 within 5 s"):
         loop.run(until_idle=True)
-
-
-@pytest.mark.guarantee("G381")
-def test_a_partition_is_given_up_alone(loop: Loop) -> None:
-    def init(ctx: Context[int], number: int) -> int:
-        return number
-
-    shards = spawn_supervisor(
-        loop, PartitionSpec(child=ChildSpec("shard", idle, init=init, max_restarts=0), partitions=3)
-    )
-    loop.fail_actor(shards.address("shard-1"))
-    settle(loop)
-    assert [info.phase for info in shards.children()] == [Phase.UP, Phase.DOWN, Phase.UP]
-    shards.restart_child("shard-1")
-    assert shards.child("shard-1") is not None
 
 
 @pytest.mark.guarantee("G381")

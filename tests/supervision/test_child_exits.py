@@ -13,15 +13,12 @@ import pytest
 from bandstand.core import (
     ActorId,
     ActorStatus,
-    ChildStart,
     Context,
     ExitReason,
     Lane,
     Loop,
-    SystemTag,
-    Verdict,
 )
-from bandstand.errors import ActorKilledError, NoSuchActorError, RestartLimitError, StartError
+from bandstand.errors import ActorKilledError, RestartLimitError
 from bandstand.supervision import (
     DynamicSpec,
     RestartPolicy,
@@ -39,24 +36,17 @@ from tests.core.support import (
     check_statistics,
     exits,
     failer,
-    fill,
-    idle,
     record,
     run_message,
     settle,
 )
 from tests.supervision.helpers import (
-    ENDS,
     StubbornCoroutine,
-    bad_init,
     begin,
     below,
     child,
     crash,
-    failing_init,
     id_of,
-    leave,
-    slow_init,
     spin,
     supervise,
 )
@@ -104,53 +94,6 @@ def family(loop: Loop) -> Family:
 # --- one for each, however it ended ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.guarantee("G44")
-@pytest.mark.parametrize("init", [bad_init, failing_init])
-def test_dies_in_its_init(loop: Loop, family: Family, init: Any) -> None:
-    actor = family.child(init=init)
-    assert loop.status(actor) is (ActorStatus.FAILED if init is bad_init else ActorStatus.INIT)
-    assert family.exits() == [(actor, ExitReason.PANIC, Boom)]
-    assert [seen.tag for seen in family.seen] == [SystemTag.CHILD_EXIT]
-
-
-@pytest.mark.guarantee("G44")
-def test_starts_in_an_async_init_and_ends_later(loop: Loop, family: Family) -> None:
-    actor = family.child(init=slow_init)
-    loop.send(actor, leave)
-    assert family.exits() == [(actor, ExitReason.NORMAL, None)]
-    assert family.seen[0].data == ChildStart(actor)
-    assert len(family.seen) == 2
-
-
-@pytest.mark.guarantee("G44")
-@pytest.mark.parametrize("then_raises", [False, True])
-@pytest.mark.parametrize(
-    ("how", "reason", "cause"),
-    [
-        ("stop_actor", ExitReason.NORMAL, None),
-        ("fail_actor", ExitReason.FAIL, None),
-        ("kill_actor", ExitReason.FAIL, ActorKilledError),
-    ],
-)
-def test_ends_itself_in_init(
-    loop: Loop,
-    family: Family,
-    how: str,
-    reason: ExitReason,
-    cause: type[BaseException] | None,
-    then_raises: bool,
-) -> None:
-    def init(ctx: Context[Any]) -> None:
-        getattr(ctx.loop, how)(ctx.self_id)
-        if then_raises:
-            raise Boom("afterwards")
-
-    actor = family.child(init=init)
-    (note,) = family.exits()
-    assert note[:2] == (actor, reason)
-    assert then_raises or note[2] is cause
-
-
 @pytest.mark.guarantee("G44", "G32")
 @pytest.mark.parametrize("how", ["stop_actor", "fail_actor", "kill_actor"])
 def test_ended_while_its_init_is_in_flight(loop: Loop, family: Family, how: str) -> None:
@@ -184,62 +127,6 @@ def test_stopped_while_its_init_is_in_flight_and_that_ends_well_all_the_same(
         assert len(family.seen) == 1, "no ChildStart of one that was stopped"
 
 
-@pytest.mark.guarantee("G42")
-@pytest.mark.parametrize("then", ["stop_actor", "kill_actor"])
-def test_stopped_and_then_ended_again(loop: Loop, family: Family, then: str) -> None:
-    with StubbornCoroutine() as gate:
-        actor = family.child(gate)
-        loop.send(actor, "begin")
-        spin(loop)
-        loop.stop_actor(actor)
-        spin(loop)
-        assert family.exits() == []
-        expected: tuple[object, ...] = (actor, ExitReason.NORMAL, None)
-        if then == "kill_actor":
-            loop.kill_actor(actor)
-            assert loop.status(actor) is ActorStatus.FAILED
-            expected = (actor, ExitReason.FAIL, ActorKilledError)
-            assert family.exits() == [expected]
-        else:
-            with pytest.raises(NoSuchActorError):
-                loop.stop_actor(actor)
-        gate.open()
-        assert family.exits() == [expected], "the coroutine that ends late says nothing more"
-        with pytest.raises(NoSuchActorError):
-            getattr(loop, then)(actor)
-        assert len(family.exits()) == 1
-
-
-@pytest.mark.guarantee("G32")
-def test_fails_while_stopping(loop: Loop, family: Family) -> None:
-    async def bad_loser(ctx: Context[Any], data: object) -> None:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            raise Boom("while stopping") from None
-
-    actor = family.child(bad_loser)
-    loop.send(actor, "begin")
-    spin(loop)
-    loop.stop_actor(actor)
-    assert family.exits() == [(actor, ExitReason.NORMAL, None)]
-
-
-@pytest.mark.guarantee("G42")
-@pytest.mark.parametrize("then", ["returns", *ENDS])
-def test_kills_itself_and_then(loop: Loop, family: Family, then: str) -> None:
-    actor = family.child()
-
-    def act(ctx: Context[Any]) -> Verdict | None:
-        ctx.loop.kill_actor(ctx.self_id)
-        return None if then == "returns" else ENDS[then](ctx)
-
-    call_in(loop, actor, act)
-    (note,) = family.exits()
-    assert note[0] == actor
-    assert note[1] is not ExitReason.NORMAL
-
-
 def test_dies_together_with_its_supervisor(loop: Loop, family: Family) -> None:
     """The supervisor and its children end in one tick: the parent receives one exit, that of the supervisor."""
     sup = supervise(loop, child("a"), child("b"), parent=family.actor)
@@ -261,20 +148,6 @@ def test_a_child_that_ends_its_plain_parent_and_itself(loop: Loop, family: Famil
     call_in(loop, actor, act)
     assert family.exits() == []
     assert loop.statistics().alive == 0
-
-
-@pytest.mark.guarantee("G46")
-@pytest.mark.parametrize("init", [bad_init, failing_init])
-def test_a_supervisor_that_does_not_start(loop: Loop, family: Family, init: Any) -> None:
-    specs = [child("a"), child("b", init=init)]
-    try:
-        sup = supervise(loop, *specs, parent=family.actor)
-    except StartError:
-        sup = None
-    (note,) = family.exits()
-    assert note[1:] == (ExitReason.FAIL, StartError)
-    assert sup is None or sup.actor == note[0]
-    assert loop.statistics().alive == 1
 
 
 @pytest.mark.parametrize("how", ["stop", "stop twice", "stop, then kill", "stop, then stop_actor"])
@@ -355,29 +228,6 @@ def test_stop_child_of_a_supervisor_again_and_again_does_not_flood_it(loop: Loop
 
 
 # --- many -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("J6")
-@pytest.mark.guarantee("G8")
-@pytest.mark.heavy
-@pytest.mark.parametrize("how", ["fail", "kill", "stop"])
-def test_20000_children_die_in_one_tick_under_a_plain_parent(make_loop: LoopMaker, how: str) -> None:
-    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick=60.0)
-    family = Family(loop)
-    children = [family.child(idle, lambda ctx: "state") for _ in range(MANY)]
-    end = {"fail": loop.fail_actor, "kill": loop.kill_actor, "stop": loop.stop_actor}[how]
-
-    def act(ctx: Context[Any]) -> None:
-        for actor in children:
-            end(actor)
-
-    call_in(loop, loop.spawn(run_message), act)
-    fill(loop, family.actor)
-    loop.poll_once()
-    settle(loop)
-    assert [note.child for note in exits(family.seen)] == children
-    assert loop.status(family.actor) is ActorStatus.RUNNING
-    check_statistics(loop)
 
 
 @pytest.mark.spec("J6", "J19")

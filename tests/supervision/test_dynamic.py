@@ -8,7 +8,7 @@ from weakref import ref
 
 import pytest
 
-from bandstand.core import STOP, ActorId, ActorStatus, Context, Down, ExitReason, Loop, LoopConfig, Verdict
+from bandstand.core import STOP, ActorId, Context, Down, ExitReason, Loop, LoopConfig, Verdict
 from bandstand.errors import InvalidArgumentError, MaxChildrenError, NoSuchChildError
 from bandstand.supervision import (
     ChildSpec,
@@ -20,7 +20,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, shuffle
-from tests.core.support import Boom, LoopMaker, check_statistics, idle, settle
+from tests.core.support import LoopMaker, check_statistics, idle, settle
 from tests.supervision.helpers import id_of
 
 pytestmark = pytest.mark.guarantee("G56")
@@ -37,60 +37,10 @@ def names(supervisor: DynamicSupervisor[ActorId]) -> list[str]:
 # --- how many ---------------------------------------------------------------------------------------------------------
 
 
-def test_one_more_than_max_children_is_refused_by_name(loop: Loop) -> None:
-    supervisor = many(loop, ChildSpec("session", idle), max_children=2)
-    first, second = supervisor.start_child(), supervisor.start_child()
-    before = loop.statistics().spawned
-    with pytest.raises(MaxChildrenError, match=r"'many' has 2 children.*DynamicSpec\.max_children"):
-        supervisor.start_child()
-    assert loop.statistics().spawned == before
-    assert names(supervisor) == ["session-1", "session-2"]
-    assert [supervisor.child(name) for name in names(supervisor)] == [first, second]
-
-
 # --- arguments and names ----------------------------------------------------------------------------------------------
 
 
-def test_arguments_reach_an_init_that_is_a_coroutine(clock: VirtualClock) -> None:
-    async def init(ctx: Context[list[Any]], *arguments: object) -> list[Any]:
-        await asyncio.sleep(0.01)
-        return list(arguments)
-
-    kept: list[list[Any]] = []
-
-    def behavior(ctx: Context[list[Any]], data: str) -> None:
-        kept.append(ctx.state)
-        if data == "panic":
-            raise Boom
-
-    loop = Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock)
-    supervisor = many(loop, ChildSpec("session", behavior, init=init, keep_mailbox=True))
-    actor = supervisor.start_child("a", "b")
-    # It is on its way; what is sent meanwhile waits.
-    assert loop.status(actor) is ActorStatus.INIT
-    loop.send(actor, "panic")
-    loop.send(actor, "look")
-    loop.run(until_idle=True)
-    assert kept == [["a", "b"], ["a", "b"]]
-    assert kept[0] is not kept[1]
-    loop.destroy()
-
-
 # --- who is forgotten -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", RestartPolicy)
-def test_one_that_is_stopped_is_forgotten(loop: Loop, mode: RestartPolicy) -> None:
-    supervisor = many(loop, ChildSpec("job", idle, restart=mode))
-    actor = supervisor.start_child()
-    supervisor.start_child()
-    assert supervisor.stop_child("job-1")
-    settle(loop)
-    assert loop.status(actor) is ActorStatus.STOPPED
-    assert names(supervisor) == ["job-2"]
-    for call in (supervisor.child, supervisor.stop_child):
-        with pytest.raises(NoSuchChildError, match=r"'job-1'.*'job-2'"):
-            call("job-1")
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -148,25 +98,6 @@ def test_they_stop_together(
     killed = sum(seconds * 1000 > total for seconds in takes)
     assert [reason for _, reason in ended].count("FAIL") == killed
     loop.destroy()
-
-
-@pytest.mark.guarantee("G42", "G54")
-def test_what_was_not_begun_never_begins_after_the_end(loop: Loop) -> None:
-    begun: list[ActorStatus] = []
-
-    async def behavior(ctx: Context[None], data: object) -> None:
-        begun.append(loop.status(ctx.self_id))
-
-    supervisor = many(loop, ChildSpec("job", behavior))
-    actor = supervisor.start_child()
-    loop.send(actor, "begin")
-    # No event loop runs: the coroutine is made, and starts at the next poll of the host.
-    loop.poll_once()
-    assert (begun, loop.statistics().in_flight) == ([], 1)
-    loop.kill_actor(actor)
-    settle(loop)
-    assert supervisor.child("job-1") is not None
-    assert begun == []
 
 
 # --- many of them -----------------------------------------------------------------------------------------------------

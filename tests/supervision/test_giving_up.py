@@ -10,36 +10,27 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import STOP, ActorStatus, Context, ExitReason, Loop, Verdict
+from bandstand.core import STOP, ActorStatus, Context, Loop, Verdict
 from bandstand.errors import ActorFailedError, LoopClosedError, RestartLimitError
 from bandstand.supervision import (
     ChildSpec,
-    DynamicSpec,
-    PartitionSpec,
     Supervisor,
-    SupervisorSpec,
-    spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, leaks_of, pending_tasks
 from tests.core.support import (
     Boom,
     HostFactory,
     LoopMaker,
-    Seen,
     call_in,
     check_statistics,
-    exits,
     guarded,
     idle,
-    record,
     run_message,
     settle,
 )
 from tests.supervision.helpers import (
-    NameRecorder,
     StubbornCoroutine,
     begin,
-    below,
     causes_of,
     child,
     crash,
@@ -47,7 +38,6 @@ from tests.supervision.helpers import (
     id_of,
     leave,
     order,
-    place_init,
     spin,
     supervise,
 )
@@ -161,20 +151,6 @@ def test_the_loop_is_over(loop: Loop) -> None:
     is_clean(loop)
 
 
-def test_the_children_end_in_order_before_the_loop_does(loop: Loop) -> None:
-    recorder = NameRecorder()
-    loop.set_observer(recorder)
-    inner = SupervisorSpec(children=[child("x"), child("y")])
-    sup = supervise(loop, child("a"), below("mid", inner), child("z"), max_restarts=0)
-    loop.spawn(idle, name="bystander")
-    recorder.take()
-    loop.send(id_of(sup, "a"), crash)
-    with pytest.raises(RestartLimitError):
-        loop.run()
-    assert recorder.take() == ["-a", "!root", "-z", "-y", "-x", "-mid", "-root", "-bystander"]
-    assert recorder.escalated == ["root"]
-
-
 @pytest.mark.guarantee("G52")
 def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
     # The loop's own end waits for the deaf one's coroutine as well, in the time of its event loop.
@@ -207,39 +183,6 @@ def test_no_request_brings_back_a_supervisor_that_gives_up(loop: Loop) -> None:
         gate.open()
         with pytest.raises(RestartLimitError):
             spin(loop)
-
-
-def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
-    recorder = NameRecorder()
-    loop.set_observer(recorder)
-    with StubbornCoroutine() as gate:
-        sup = supervise(loop, child("a"), child("b"), child("deaf", gate), max_restarts=0)
-        begin(loop, sup, "deaf")
-        loop.send(id_of(sup, "a"), crash)
-        spin(loop)
-        loop.send(id_of(sup, "b"), crash)
-        spin(loop)
-        gate.open()
-        with pytest.raises(RestartLimitError, match=r"'a'") as caught:
-            spin(loop)
-    assert len(causes_of(caught.value)) == 1
-    assert recorder.escalated == ["root"]
-
-
-def test_the_other_kinds_of_supervisors_give_up_in_the_same_way(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    dynamic = spawn_supervisor(loop, DynamicSpec(child=child("a"), max_restarts=0), name="dynamic")
-    loop.send(dynamic.start_child(), crash)
-    with pytest.raises(RestartLimitError, match=r"'dynamic'.*'a-1'"):
-        loop.run()
-    is_clean(loop)
-    loop = make_loop()
-    shards = PartitionSpec(child=child("a", init=place_init), partitions=3, max_restarts=0)
-    partition = spawn_supervisor(loop, shards, name="shards")
-    loop.send(id_of(partition, "a-1"), crash)
-    with pytest.raises(RestartLimitError, match=r"'shards'.*'a-1'"):
-        loop.run()
-    is_clean(loop)
 
 
 # --- before run(), and by hand ------------------------------------------------------------------------------------------
@@ -394,21 +337,6 @@ def test_a_body_that_polls_by_hand_gets_it_there_and_is_not_cancelled_afterwards
 
 
 # --- with a parent       ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G23")
-def test_a_plain_actor_as_parent_gets_one_child_exit_and_the_loop_goes_on(loop: Loop) -> None:
-    seen: list[Seen] = []
-    parent = loop.spawn(record, seen)
-    sup = supervise(loop, child("a"), max_restarts=0, parent=parent)
-    order(loop, sup, "a", crash)
-    loop.run(until_idle=True)
-    (note,) = exits(seen)
-    assert note.child == sup.actor
-    assert note.reason is ExitReason.FAIL
-    assert isinstance(note.cause, RestartLimitError)
-    assert loop.status(parent) is ActorStatus.RUNNING
 
 
 @pytest.mark.guarantee("G22", "G42")

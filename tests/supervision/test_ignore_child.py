@@ -23,7 +23,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from bandstand.supervision.spec import required_init
-from tests.core.support import exits, record, settle
+from tests.core.support import record, settle
 from tests.supervision.helpers import NameRecorder, child, crash, order, phases, running, spin, supervise
 
 pytestmark = pytest.mark.guarantee("G279")
@@ -125,17 +125,6 @@ def test_restart_child_tries_again(loop: Loop, recorder: NameRecorder, how: str)
 
 
 @HOW
-def test_an_ignored_restart_leaves_the_child_down(loop: Loop, recorder: NameRecorder, how: str) -> None:
-    sup = start(loop, child("odd", init=made(how, 2)), child("z"))
-    spin(loop)
-    order(loop, sup, "odd", crash)
-    spin(loop)
-    assert phases(sup) == {"odd": "down", "z": "up"}
-    assert recorder.restarts == [], "it was not started again"
-    assert loop.statistics().alive == 2
-
-
-@HOW
 @pytest.mark.parametrize("strategy", GROUPS)
 def test_a_group_restarts_without_the_one_that_is_not_needed(
     loop: Loop, how: str, strategy: Strategy
@@ -228,16 +217,6 @@ def test_raised_by_a_behavior_it_is_a_panic_like_any_other(loop: Loop, recorder:
     loop.send(sup.address("late"), "x")
     settle(loop)
     assert recorder.restarts == [("root", "late", 1)]
-
-
-def test_a_supervisor_whose_children_are_all_ignored_runs(loop: Loop) -> None:
-    seen: list[Any] = []
-    boss = loop.spawn(record, seen)
-    children = [child(name, init=Ignores()) for name in "ab"]
-    sup = supervise(loop, *children, parent=boss)
-    settle(loop)
-    assert phases(sup) == {"a": "down", "b": "down"}
-    assert exits(seen) == []
 
 
 class Gpu(Actor):

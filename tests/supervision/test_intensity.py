@@ -19,8 +19,6 @@ from bandstand.supervision import (
     ChildSpec,
     History,
     Intensity,
-    RestartPolicy,
-    Strategy,
     SupervisorSpec,
     spawn_supervisor,
 )
@@ -190,52 +188,6 @@ def test_a_real_supervisor_by_what_it_allows(
 ) -> None:
     failed = failures_until_it_gives_up(loop, clock, every_ms, 40, max_restarts=max_restarts, period=period)
     assert failed == gives_up_at
-
-
-@pytest.mark.guarantee("G48")
-def test_all_children_count_together(loop: Loop) -> None:
-    recorder = watched(loop)
-    boss = loop.spawn(idle)
-    supervisor = supervise(loop, *[ChildSpec(name, idle) for name in "abcd"], parent=boss)
-    for name in "abc":
-        loop.fail_actor(id_of(supervisor, name))
-        settle(loop)
-        assert recorder.escalated == []
-    loop.fail_actor(id_of(supervisor, "d"))
-    settle(loop)
-    assert recorder.escalated == [supervisor.actor]
-    assert loop.status(supervisor.actor) is ActorStatus.FAILED
-
-
-@pytest.mark.guarantee("G48")
-def test_what_is_not_started_again_does_not_count(loop: Loop) -> None:
-    boss = loop.spawn(idle)
-    children = [ChildSpec(f"t{number}", idle, restart=RestartPolicy.NEVER) for number in range(5)]
-    children += [ChildSpec(f"n{number}", idle, restart=RestartPolicy.ON_FAILURE) for number in range(5)]
-    supervisor = supervise(loop, *children, max_restarts=0, parent=boss)
-    for number in range(5):
-        loop.fail_actor(id_of(supervisor, f"t{number}"))
-        loop.stop_actor(id_of(supervisor, f"n{number}"))
-        settle(loop)
-    assert loop.status(supervisor.actor) is ActorStatus.RUNNING
-    assert [info.name for info in supervisor.children()] == [f"n{number}" for number in range(5)]
-
-
-@pytest.mark.guarantee("G48")
-def test_a_group_counts_once_also_if_several_fail_together(loop: Loop) -> None:
-    recorder = watched(loop)
-    children = [ChildSpec(name, idle) for name in "abcdef"]
-    tree = supervise(loop, *children, strategy=Strategy.ONE_FOR_ALL, max_restarts=2, parent=loop.spawn(idle))
-    for victims in ("c", "fedcba"):
-        for name in victims:
-            loop.fail_actor(id_of(tree, name))
-        settle(loop)
-    assert {info.restarts for info in tree.children()} == {2}
-    assert len(recorder.restarted) == 12
-    assert recorder.escalated == []
-    loop.fail_actor(id_of(tree, "a"))
-    settle(loop)
-    assert recorder.escalated == [tree.actor]
 
 
 @pytest.mark.guarantee("G48")

@@ -317,18 +317,6 @@ def test_a_kill_because_of_a_shutdown_time_is_one_line(
 # --- the observer ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J16")
-def test_a_start_on_request_is_no_restart(loop: Loop) -> None:
-    recorder = watched(loop)
-    tree = supervise(loop, ChildSpec("kid", idle))
-    tree.stop_child("kid")
-    tree.restart_child("kid")
-    tree.start_child(ChildSpec("late", idle))
-    settle(loop)
-    assert recorder.restarted == []
-    assert restarts(tree) == {"kid": 0, "late": 0}
-
-
 class Raiser(SupervisionRecorder):
     """Raises in every hook, after it has written it down."""
 
@@ -488,24 +476,6 @@ def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: Virtua
     assert slow_again is not None
     assert str(slow_again) == "slow (running, 1 restart)"
     assert slow_again.actor == tree.child("slow")
-
-
-def test_the_tree_shows_an_init_and_those_behind_it(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop(loop_factory=clock.new_event_loop)
-    pictures: list[str] = []
-
-    async def slow(ctx: Context[None]) -> None:
-        await asyncio.sleep(1)
-        pictures.append(str(ctx.loop.tree()))
-
-    tree = supervise(loop, ChildSpec("a", idle), ChildSpec("b", idle, slow), ChildSpec("c", idle))
-    loop.run(until_idle=True)
-    pictures.append(str(loop.tree()))
-    assert [picture.splitlines() for picture in pictures] == [
-        ["root (init)", "├── a (running)", "├── b (init, starting)", "└── c (down, waiting)"],
-        ["root (running)", "├── a (running)", "├── b (running)", "└── c (running)"],
-    ]
-    assert restarts(tree) == dict.fromkeys("abc", 0)
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from contextlib import suppress
 from typing import Any
@@ -27,7 +26,6 @@ from bandstand.supervision import (
     Backoff,
     ChildSpec,
     DynamicSupervisor,
-    Phase,
     RestartPolicy,
     Shutdown,
     Strategy,
@@ -42,7 +40,6 @@ from tests.core.support import (
     Seen,
     call_in,
     check_statistics,
-    exits,
     idle,
     record,
     run_message,
@@ -84,45 +81,6 @@ def ids(supervisor: Supervisor | DynamicSupervisor[ActorId]) -> dict[str, ActorI
 # --- start and stop -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("J17")
-@pytest.mark.guarantee("G46")
-def test_sup_start_normal_and_shutdown_order(loop: Loop, recorder: NameRecorder) -> None:
-    sup = start(loop, *map(child, "abc"))
-    assert recorder.take() == ["+root", "+a", "+b", "+c"]
-    assert loop.status(sup.actor) is ActorStatus.RUNNING
-    sup.stop()
-    settle(loop)
-    assert recorder.take() == ["-c", "-b", "-a", "-root"]
-    assert loop.status(sup.actor) is ActorStatus.STOPPED
-    check_statistics(loop)
-    assert loop.statistics().timers_pending == 0
-
-
-@pytest.mark.guarantee("G46", "G44")
-def test_async_inits_start_in_order_each_after_the_one_before(loop: Loop, recorder: NameRecorder) -> None:
-    ready: list[str] = []
-
-    def noting(name: str) -> Any:
-        async def init(ctx: Context[Any]) -> None:
-            await slow_init(ctx)
-            ready.append(name)
-
-        return init
-
-    sup = start(loop, child("a", init=noting("a")), child("b", init=noting("b")), child("c"))
-    assert recorder.take() == ["+root", "+a"]
-    assert phases(sup) == {"a": "starting", "b": "waiting", "c": "waiting"}
-    assert loop.status(sup.actor) is ActorStatus.INIT
-    while not ready:
-        assert recorder.take() == []
-        loop.poll_once()
-    spin(loop)
-    assert ready == ["a", "b"]
-    assert recorder.take() == ["+b", "+c"]
-    assert running(sup) == ["a", "b", "c"]
-    assert loop.status(sup.actor) is ActorStatus.RUNNING
-
-
 @pytest.mark.guarantee("G26", "G46", "G28")
 @pytest.mark.parametrize("how", ["run", "poll_once", "async with", "async with, and made on its event loop"])
 def test_async_inits_before_the_loop_runs(make_loop: LoopMaker, loop_factory: HostFactory, how: str) -> None:
@@ -147,20 +105,6 @@ def test_async_inits_before_the_loop_runs(make_loop: LoopMaker, loop_factory: Ho
     else:
         spin(loop)
     assert running(sup) == ["a", "b", "c"]
-
-
-@pytest.mark.slow
-@pytest.mark.guarantee("G54", "G30")
-@pytest.mark.parametrize("ticks", [0, 1, 2])
-def test_a_tree_destroyed_before_its_inits_end(loop: Loop, recorder: NameRecorder, ticks: int) -> None:
-    start(loop, child("a"), child("b", init=slow_init), child("c"))
-    for _ in range(ticks):
-        loop.poll_once()
-    recorder.take()
-    loop.destroy()
-    gc.collect()
-    assert sorted(recorder.take()) == ["-a", "-b", "-root"]
-    assert loop.statistics().in_flight == 0
 
 
 @pytest.mark.spec("J17")
@@ -354,17 +298,6 @@ def test_the_default_shutdown_is_five_seconds_for_a_worker(loop: Loop, clock: Vi
 
 
 @pytest.mark.guarantee("G52")
-def test_sup_stop_brutal_kill_takes_nested_children_along(loop: Loop, recorder: NameRecorder) -> None:
-    inner = SupervisorSpec(children=[child("x"), child("y")])
-    sup = start(loop, child("a"), below("mid", inner, shutdown=Shutdown.KILL))
-    recorder.take()
-    assert sup.stop_child("mid")
-    assert recorder.take() == ["-y", "-x", "-mid"]
-    sup.restart_child("mid")
-    assert recorder.take() == ["+mid", "+x", "+y"]
-
-
-@pytest.mark.guarantee("G52")
 def test_sup_stop_timeout_of_a_nested_supervisor_kills_it(loop: Loop, clock: VirtualClock) -> None:
     with StubbornCoroutine() as gate:
         inner = SupervisorSpec(children=[child("x"), child("deaf", gate, shutdown=Shutdown.INFINITY)])
@@ -383,25 +316,6 @@ def test_sup_stop_timeout_of_a_nested_supervisor_kills_it(loop: Loop, clock: Vir
 
 
 # --- who is started again -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G46", "G47")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_a_group_restart_waits_for_async_inits(
-    loop: Loop, recorder: NameRecorder, strategy: Strategy
-) -> None:
-    sup = start(loop, child("a", init=slow_init), child("b", init=slow_init), child("c"), strategy=strategy)
-    spin(loop)
-    recorder.take()
-    loop.send(id_of(sup, "a"), crash)
-    loop.poll_once()
-    loop.poll_once()
-    assert recorder.take() == ["-a", "-c", "-b", "+a"]
-    assert phases(sup) == {"a": "starting", "b": "waiting", "c": "waiting"}
-    spin(loop)
-    assert recorder.take() == ["+b", "+c"]
-    assert phases(sup) == {"a": "up", "b": "up", "c": "up"}
 
 
 @pytest.mark.spec("J18")
@@ -426,68 +340,7 @@ def test_a_group_restart_waits_for_a_sibling_that_takes_its_time_to_stop(
         assert [info.restarts for info in sup.children()] == [1, 1, 1, 1]
 
 
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize("end", ["crash", "fail", "leave"])
-def test_child_dies_while_its_group_is_being_stopped(loop: Loop, recorder: NameRecorder, end: str) -> None:
-    """One that was about to be stopped dies by itself: it counts for nothing, and comes back with the group."""
-    with StubbornCoroutine() as gate:
-        sup = start(loop, child("a"), child("b"), child("deaf", gate), strategy=ONE_FOR_ALL, max_restarts=1)
-        begin(loop, sup, "deaf")
-        loop.send(id_of(sup, "a"), crash)
-        spin(loop)
-        assert phases(sup) == {"a": "waiting", "b": "up", "deaf": "stopping"}
-        loop.send(id_of(sup, "b"), ENDS[end])
-        spin(loop)
-        assert phases(sup) == {"a": "waiting", "b": "waiting", "deaf": "stopping"}
-        recorder.take()
-        gate.open()
-        spin(loop)
-        assert recorder.take() == ["-deaf", "+a", "+b", "+deaf"]
-        assert [info.restarts for info in sup.children()] == [1, 1, 1]
-
-
-@pytest.mark.guarantee("G47")
-def test_stop_child_of_one_that_waits_to_be_stopped_with_its_group(loop: Loop) -> None:
-    with StubbornCoroutine() as gate:
-        sup = start(loop, child("a"), child("b"), child("deaf", gate), strategy=ONE_FOR_ALL)
-        begin(loop, sup, "deaf")
-        loop.send(id_of(sup, "a"), crash)
-        spin(loop)
-        assert not sup.stop_child("b"), "those after it have to end first"
-        gate.open()
-        spin(loop)
-        assert phases(sup) == {"a": "up", "b": "down", "deaf": "up"}
-
-
 # --- escalation ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("J19")
-@pytest.mark.guarantee("G48")
-def test_nested_escalation_goes_up_three_levels_in_order(loop: Loop, recorder: NameRecorder) -> None:
-    low = SupervisorSpec(children=[child("x"), child("y")], max_restarts=0)
-    mid = SupervisorSpec(children=[child("m"), below("low", low)], max_restarts=0)
-    seen: list[Seen] = []
-    parent = loop.spawn(record, seen)
-    sup = supervise(loop, child("r"), below("mid", mid), max_restarts=0, parent=parent)
-    middle = nested(sup, "mid")
-    lowest = middle.supervisor("low", Supervisor)
-    assert lowest is not None
-    recorder.take()
-    order(loop, lowest, "x", crash)
-    assert recorder.escalated == ["low", "mid", "root"]
-    assert recorder.take() == ["-x", "!low", "-y", "-low", "!mid", "-m", "-mid", "!root", "-r", "-root"]
-    (note,) = exits(seen)
-    assert note.reason is ExitReason.FAIL
-    levels: list[type[BaseException]] = []
-    error: BaseException | None = note.cause
-    while isinstance(error, RestartLimitError):
-        levels.append(type(error))
-        (error,) = causes_of(error)
-    assert len(levels) == 3
-    assert isinstance(error, Boom)
-    assert loop.statistics().alive == 1
 
 
 # --- restarts that fail -------------------------------------------------------------------------------------------------
@@ -564,75 +417,6 @@ def test_a_hanging_restart_loop_leaves_everybody_else_their_turns(loop: Loop) ->
     assert turns == 20
     assert loop.status(sup.actor) is ActorStatus.STOPPED
     assert init.calls < 20 * 70
-
-
-@pytest.mark.guarantee("G50", "G44")
-def test_async_inits_that_fail_at_a_restart_count_too(loop: Loop) -> None:
-    init = Fails(2)
-
-    async def slow(ctx: Context[Any]) -> int:
-        await slow_init(ctx)
-        return init(ctx)
-
-    sup = start(loop, child("a", init=slow), child("b"), max_restarts=3)
-    spin(loop)
-    loop.send(id_of(sup, "a"), crash)
-    spin(loop)
-    assert init.calls == 4
-    assert running(sup) == ["a", "b"]
-    assert sup.children()[0].restarts == 3
-    loop.send(id_of(sup, "b"), crash)
-    with pytest.raises(RestartLimitError):
-        spin(loop)
-
-
-@pytest.mark.guarantee("G48", "G50")
-def test_no_room_in_the_table_is_a_failed_restart(make_loop: LoopMaker, clock: VirtualClock) -> None:
-    loop = make_loop(max_actors=3)
-    sup = start(loop, child("a"), child("b"), max_restarts=3)
-    squatter: list[ActorId] = []
-
-    def squat(ctx: Context[Any]) -> None:
-        ctx.loop.fail_actor(id_of(sup, "a"))
-        squatter.append(ctx.loop.spawn(idle))
-
-    call_in(loop, id_of(sup, "b"), squat)
-    loop.poll_once()
-    assert phases(sup) == {"a": "waiting", "b": "up"}
-    loop.stop_actor(squatter[0])
-    clock.advance(0.001)
-    settle(loop)
-    assert running(sup) == ["a", "b"]
-    check_statistics(loop)
-
-
-@pytest.mark.guarantee("G46", "G48")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_no_room_for_a_group_counts_once(
-    make_loop: LoopMaker, clock: VirtualClock, strategy: Strategy
-) -> None:
-    loop = make_loop(max_actors=3)
-    squatters: list[ActorId] = []
-
-    class Squatting(NameRecorder):
-        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
-            super().on_actor_stop(id, reason)
-            if len(squatters) < 2:
-                squatters.append(loop.spawn(idle, name="squatter"))
-
-    recorder = Squatting()
-    loop.set_observer(recorder)
-    sup = start(loop, child("a"), child("b"), strategy=strategy, max_restarts=2)
-    order(loop, sup, "a", crash)
-    assert running(sup) == []
-    for squatter in squatters:
-        loop.stop_actor(squatter)
-    recorder.take()
-    for _ in range(3):
-        clock.advance(0.001)
-        settle(loop)
-    assert [entry for entry in recorder.take() if entry.startswith("+")] == ["+a", "+b"]
-    assert running(sup) == ["a", "b"]
 
 
 # --- significant children -----------------------------------------------------------------------------------------------
@@ -719,31 +503,6 @@ def test_child_adm(loop: Loop, recorder: NameRecorder) -> None:
     assert running(sup) == ["a"]
 
 
-@pytest.mark.guarantee("G57", "G55")
-def test_which_children(loop: Loop) -> None:
-    sup = start(
-        loop,
-        child("a"),
-        below("s", SupervisorSpec()),
-        child("t", restart=TEMPORARY),
-        child("w", backoff=Backoff(initial=0.1)),
-    )
-    order(loop, sup, "w", crash)
-    order(loop, sup, "a", crash)
-    sup.stop_child("s")
-    settle(loop)
-    shown = [
-        (info.name, info.actor is not None, info.phase, info.restart, info.is_supervisor, info.restarts)
-        for info in sup.children()
-    ]
-    assert shown == [
-        ("a", True, Phase.UP, PERMANENT, False, 1),
-        ("s", False, Phase.DOWN, PERMANENT, True, 0),
-        ("t", True, Phase.UP, TEMPORARY, False, 0),
-        ("w", False, Phase.WAITING, PERMANENT, False, 1),
-    ]
-
-
 @pytest.mark.guarantee("G57", "G49")
 def test_delete_restart_and_terminate_of_a_child_that_is_restarting(loop: Loop, clock: VirtualClock) -> None:
     sup = start(loop, child("a", backoff=Backoff(initial=0.1)))
@@ -787,97 +546,7 @@ def test_sup_stopped_while_a_backoff_pends_or_its_end_lies_in_the_mailbox(
     assert loop.statistics().alive == int(is_due), "only the one that stopped it"
 
 
-@pytest.mark.guarantee("G47", "G57")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_stop_child_of_one_whose_restarts_fail(make_loop: LoopMaker, strategy: Strategy) -> None:
-    """Without a backoff: each try fails at once, and the request comes between two of them."""
-    loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=2)
-    failing = child("a", init=Fails(10**6))
-    sup = start(loop, failing, child("b"), child("c"), strategy=strategy, max_restarts=10**6)
-    loop.send(id_of(sup, "a"), crash)
-    for _ in range(5):
-        loop.poll_once()
-    assert running(sup) == []
-    assert sup.stop_child("a")
-    settle(loop)
-    assert phases(sup) == {"a": "down", "b": "down", "c": "down"}
-    sup.restart_child("b")
-    sup.restart_child("c")
-    assert running(sup) == ["b", "c"]
-    check_statistics(loop)
-
-
-@pytest.mark.guarantee("G47", "G57")
-def test_stop_child_of_one_whose_restarts_fail_leaves_those_before_it_alone(make_loop: LoopMaker) -> None:
-    loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=2)
-    failing = child("a", init=Fails(10**6))
-    sup = start(loop, child("first"), failing, child("b"), strategy=REST_FOR_ONE, max_restarts=10**6)
-    loop.send(id_of(sup, "a"), crash)
-    for _ in range(3):
-        loop.poll_once()
-    assert sup.stop_child("a")
-    settle(loop)
-    assert phases(sup) == {"first": "up", "a": "down", "b": "down"}
-    order(loop, sup, "first", crash)
-    assert phases(sup) == {"first": "up", "a": "down", "b": "up"}, "b starts again with its group"
-
-
 # --- ends of a supervisor -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.guarantee("G54", "G46")
-@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_sup_stop_race_in_the_middle_of_a_group_restart_while_stopping(
-    loop: Loop, clock: VirtualClock, recorder: NameRecorder, strategy: Strategy
-) -> None:
-    with StubbornCoroutine() as gate:
-        sup = start(loop, child("a"), child("b"), child("deaf", gate, shutdown=1), strategy=strategy)
-        begin(loop, sup, "deaf")
-        loop.send(id_of(sup, "a"), crash)
-        spin(loop)
-        recorder.take()
-        sup.stop()
-        spin(loop)
-        assert recorder.take() == []
-        clock.advance(1.0)
-        spin(loop)
-        assert recorder.take() == ["-deaf", "-b", "-root"]
-        assert loop.statistics().alive == 0
-        assert loop.statistics().timers_pending == 0
-
-
-@pytest.mark.guarantee("G54", "G46")
-@pytest.mark.parametrize("strategy", [None, ONE_FOR_ALL, REST_FOR_ONE])
-def test_sup_stop_race_while_starting(loop: Loop, recorder: NameRecorder, strategy: Strategy | None) -> None:
-    """Without a strategy: in its first start."""
-    sup = start(loop, child("a"), child("b", init=slow_init), child("c"), strategy=strategy or ONE_FOR_ALL)
-    if strategy is not None:
-        spin(loop)
-        recorder.take()
-        loop.send(id_of(sup, "a"), crash)
-    while "+b" not in recorder.entries:
-        loop.poll_once()
-    recorder.take()
-    sup.stop()
-    spin(loop)
-    assert recorder.take() == ["-b", "-a", "-root"]
-    assert loop.statistics().alive == 0
-
-
-@pytest.mark.guarantee("G54")
-def test_supervisor_killed_while_a_backoff_and_an_init_pend(loop: Loop, clock: VirtualClock) -> None:
-    sup = start(loop, child("a", backoff=Backoff()), child("b", init=slow_init), strategy=ONE_FOR_ONE)
-    spin(loop)
-    loop.send(id_of(sup, "a"), crash)
-    loop.send(id_of(sup, "b"), crash)
-    loop.poll_once()
-    loop.poll_once()
-    assert phases(sup) == {"a": "waiting", "b": "starting"}
-    loop.kill_actor(sup.actor)
-    spin(loop)
-    clock.advance(1000.0)
-    spin(loop)
-    assert loop.statistics().alive == loop.statistics().timers_pending == 0
 
 
 @pytest.mark.guarantee("G54", "G52")
@@ -897,20 +566,6 @@ def test_no_child_outlives_a_killed_supervisor(loop: Loop, clock: VirtualClock, 
         gate.open()
         spin(loop)
         assert loop.statistics().alive == loop.statistics().in_flight == 0
-
-
-@pytest.mark.guarantee("G47")
-def test_a_child_may_stop_itself_by_its_supervisor_and_stays_down(loop: Loop) -> None:
-    sup = start(loop, child("a"))
-    answers: list[bool] = []
-
-    def act(ctx: Context[Any]) -> None:
-        answers.append(sup.stop_child("a"))
-
-    order(loop, sup, "a", act)
-    assert answers == [False], "it is running at that moment"
-    assert phases(sup) == {"a": "down"}
-    assert loop.statistics().timers_pending == 0
 
 
 @pytest.mark.guarantee("G54")

@@ -19,7 +19,6 @@ from bandstand.supervision import (
     Counts,
     PartitionSpec,
     PartitionSupervisor,
-    RestartPolicy,
     place_of,
     spawn_supervisor,
 )
@@ -170,24 +169,6 @@ def test_a_route_is_none_while_its_partition_restarts(loop: Loop, clock: Virtual
     assert new != old
     assert seen == [(new, new)]
     assert [shards_.child(f"shard-{n}") for n in range(3) if n != place_of("ann", 3)] == others
-
-
-@pytest.mark.parametrize(
-    ("mode", "known"), [(RestartPolicy.ALWAYS, 2), (RestartPolicy.ON_FAILURE, 2), (RestartPolicy.NEVER, 1)]
-)
-def test_a_partition_that_is_down_has_no_route(loop: Loop, mode: RestartPolicy, known: int) -> None:
-    """Stopped on request, or ended normally and not restarted. A temporary one is forgotten."""
-    supervisor = shards(loop, ChildSpec("shard", idle, restart=mode), 2)
-    actor = supervisor.route("ann")
-    assert actor is not None
-    if mode is RestartPolicy.ALWAYS:
-        assert supervisor.stop_child(f"shard-{place_of('ann', 2)}")
-    else:
-        loop.stop_actor(actor)
-        settle(loop)
-    assert supervisor.route("ann") is None
-    assert len(supervisor.children()) == known
-    assert supervisor.count_children().active == 1
 
 
 @pytest.mark.guarantee("G46")

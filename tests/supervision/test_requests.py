@@ -15,7 +15,6 @@ from bandstand.errors import (
     ChildStateError,
     InvalidArgumentError,
     LoopClosedError,
-    MaxActorsError,
     MaxChildrenError,
     NoSuchActorError,
     NoSuchChildError,
@@ -32,7 +31,6 @@ from bandstand.supervision import (
     PartitionSpec,
     PartitionSupervisor,
     RestartPolicy,
-    Shutdown,
     Strategy,
     Supervisor,
     SupervisorSpec,
@@ -40,7 +38,7 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.actor.players import elsewhere
-from tests.core.support import Boom, LoopMaker, call_in, check_statistics, idle, run_message, settle
+from tests.core.support import Boom, LoopMaker, call_in, idle, run_message, settle
 from tests.supervision.helpers import (
     Fails,
     NameRecorder,
@@ -82,45 +80,7 @@ REQUESTS: dict[str, Request] = {
 # --- spawn_supervisor ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("room", [0, 1, 2])
-def test_spawn_supervisor_without_room_for_all_leaves_no_actor(make_loop: LoopMaker, room: int) -> None:
-    loop = make_loop(max_actors=3)
-    for _ in range(3 - room):
-        loop.spawn(idle)
-    with pytest.raises(MaxActorsError if room == 0 else StartError) as caught:
-        start(loop, child("a"), child("b"))
-    assert room == 0 or isinstance(caught.value.__cause__, MaxActorsError)
-    settle(loop)
-    assert loop.statistics().alive == 3 - room
-    check_statistics(loop)
-
-
 # --- start_child --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_start_child_whose_init_fails_is_not_added(loop: Loop, strategy: Strategy) -> None:
-    sup = start(loop, child("a"), strategy=strategy, max_restarts=0)
-    with pytest.raises(StartError, match=r"'b'.*'root'.*Boom\('init'\)"):
-        sup.start_child(child("b", init=bad_init))
-    settle(loop)
-    assert phases(sup) == {"a": "up"}
-    assert loop.status(sup.actor) is ActorStatus.RUNNING, "it counts for nothing"
-    sup.start_child(child("b"))
-    assert running(sup) == ["a", "b"]
-
-
-@pytest.mark.guarantee("G44")
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_start_child_with_an_async_init_is_on_its_way(loop: Loop, strategy: Strategy) -> None:
-    sup = start(loop, child("a"), strategy=strategy)
-    actor = sup.start_child(child("b", init=slow_init))
-    assert phases(sup) == {"a": "up", "b": "starting"}
-    assert loop.status(actor) is ActorStatus.INIT
-    assert id_of(sup, "b") == actor, "messages to it wait already"
-    spin(loop)
-    assert phases(sup) == {"a": "up", "b": "up"}
-    assert id_of(sup, "b") == actor
 
 
 @pytest.mark.guarantee("G44", "G55")
@@ -158,23 +118,6 @@ def test_a_child_that_something_depends_on_is_restarted_if_its_async_init_fails(
 
 
 @pytest.mark.guarantee("G44")
-def test_start_child_of_one_that_is_stopped_while_its_init_is_in_flight(loop: Loop) -> None:
-    sup = start(loop, child("a"))
-    sup.start_child(child("b", init=slow_init))
-    assert sup.stop_child("b"), "the loop does not run: nothing is in flight"
-    assert phases(sup) == {"a": "up", "b": "down"}
-    sup.restart_child("b")
-    loop.poll_once()
-    assert not sup.stop_child("b")
-    spin(loop)
-    assert phases(sup) == {"a": "up", "b": "down"}
-    assert loop.statistics().in_flight == 0
-    sup.restart_child("b")
-    spin(loop)
-    assert running(sup) == ["a", "b"]
-
-
-@pytest.mark.guarantee("G44")
 def test_a_child_stopped_during_its_first_init_is_known_from_then_on(loop: Loop) -> None:
     calls = 0
 
@@ -196,43 +139,6 @@ def test_a_child_stopped_during_its_first_init_is_known_from_then_on(loop: Loop)
     assert sup.children()[0].actor is None
 
 
-@pytest.mark.guarantee("G44")
-@pytest.mark.parametrize("strategy", list(Strategy))
-def test_restart_child_with_an_async_init_that_fails_is_down(loop: Loop, strategy: Strategy) -> None:
-    calls = 0
-
-    async def init(ctx: Context[Any]) -> None:
-        nonlocal calls
-        calls += 1
-        await slow_init(ctx)
-        if calls == 2:
-            raise Boom(calls)
-
-    sup = start(loop, child("a"), child("b", init=init), strategy=strategy, max_restarts=0)
-    spin(loop)
-    before = id_of(sup, "a")
-    sup.stop_child("b")
-    sup.restart_child("b")
-    spin(loop)
-    assert phases(sup) == {"a": "up", "b": "down"}
-    assert id_of(sup, "a") == before
-    assert calls == 2
-    sup.restart_child("b")
-    spin(loop)
-    assert running(sup) == ["a", "b"]
-
-
-@pytest.mark.guarantee("G44", "G47")
-@pytest.mark.parametrize("strategy", GROUPS)
-def test_a_group_restart_while_a_child_on_request_is_on_its_way(loop: Loop, strategy: Strategy) -> None:
-    sup = start(loop, child("a"), strategy=strategy)
-    sup.start_child(child("b", init=slow_init))
-    loop.send(id_of(sup, "a"), crash)
-    spin(loop)
-    assert running(sup) == ["a", "b"]
-    assert loop.statistics().alive == 3
-
-
 def test_start_child_refuses_a_name_that_is_taken_whatever_its_state(loop: Loop) -> None:
     sup = start(loop, child("up"), child("down"), child("waiting", backoff=Backoff()))
     sup.stop_child("down")
@@ -249,40 +155,7 @@ def test_start_child_refuses_what_is_no_spec(loop: Loop, what: Any) -> None:
         sup.start_child(what)
 
 
-def test_start_child_without_room_is_not_added(make_loop: LoopMaker) -> None:
-    loop = make_loop(max_actors=2)
-    sup = start(loop, child("a"))
-    with pytest.raises(MaxActorsError, match=r"2 actors are alive"):
-        sup.start_child(child("b"))
-    assert phases(sup) == {"a": "up"}
-    sup.stop_child("a")
-    sup.start_child(child("b"))
-    with pytest.raises(MaxActorsError):
-        sup.restart_child("a")
-    assert phases(sup) == {"a": "down", "b": "up"}
-    sup.stop_child("b")
-    sup.restart_child("a")
-    assert running(sup) == ["a"]
-    settle(loop)
-    check_statistics(loop)
-
-
 # --- stop_child, restart_child, delete_child ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", [RestartPolicy.ALWAYS, RestartPolicy.NEVER])
-def test_stop_child_of_one_that_has_not_started_yet(loop: Loop, mode: RestartPolicy) -> None:
-    """It stays down; a temporary one is forgotten."""
-    sup = start(loop, child("a", init=slow_init), child("b", restart=mode), child("c"))
-    assert sup.stop_child("b")
-    spin(loop)
-    assert running(sup) == ["a", "c"]
-    assert loop.status(sup.actor) is ActorStatus.RUNNING
-    if mode is RestartPolicy.NEVER:
-        assert "b" not in phases(sup)
-    else:
-        sup.restart_child("b")
-        assert running(sup) == ["a", "b", "c"]
 
 
 def test_stop_child_that_takes_its_time_answers_false(loop: Loop) -> None:
@@ -349,19 +222,6 @@ def test_max_children(loop: Loop) -> None:
         sup.start_child()
     settle(loop)
     assert sup.count_children() == Counts(2, 2, 0, 2)
-
-
-@pytest.mark.guarantee("G56")
-def test_max_children_is_not_used_up_by_one_that_was_stopped_while_it_waited(loop: Loop) -> None:
-    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", backoff=Backoff()), max_children=1))
-    loop.send(sup.start_child(), crash)
-    settle(loop)
-    with pytest.raises(MaxChildrenError):
-        sup.start_child()
-    assert sup.stop_child("a-1")
-    assert sup.children() == ()
-    sup.start_child()
-    assert running(sup) == ["a-2"]
 
 
 @pytest.mark.guarantee("G56")
@@ -595,21 +455,6 @@ def test_requests_to_an_ending_supervisor(loop: Loop, recorder: NameRecorder, re
                 request(sup)
 
 
-def test_a_dynamic_supervisor_that_is_ending(loop: Loop) -> None:
-    with StubbornCoroutine() as gate:
-        sup = spawn_supervisor(loop, DynamicSpec(child=child("a", gate)))
-        loop.send(sup.start_child(), "begin")
-        spin(loop)
-        sup.stop()
-        with pytest.raises(ChildStateError, match=r"'root' is stopping"):
-            sup.start_child()
-        assert not sup.stop_child("a-1")
-        gate.open()
-        spin(loop)
-        with pytest.raises(ChildStateError, match=r"'root' has ended"):
-            sup.start_child()
-
-
 @pytest.mark.parametrize("how", ["kill", "stop", "fail"])
 def test_requests_to_a_supervisor_that_was_ended_from_outside(loop: Loop, how: str) -> None:
     sup = start(loop, child("a"), child("down"))
@@ -717,21 +562,6 @@ def test_starting_while_the_first_start_is_under_way_is_refused(loop: Loop, stra
     assert running(sup) == ["a", "b", "c"]
 
 
-def test_stop_child_of_two_group_members_that_take_their_time(loop: Loop, clock: VirtualClock) -> None:
-    with StubbornCoroutine() as gate:
-        specs = [child("a"), child("x", gate, shutdown=0.1), child("y", gate, shutdown=0.1)]
-        sup = start(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
-        for name in "xy":
-            begin(loop, sup, name)
-        assert not sup.stop_child("x")
-        assert not sup.stop_child("y")
-        for _ in range(3):
-            clock.advance(0.1)
-            spin(loop)
-        assert phases(sup) == {"a": "up", "x": "down", "y": "down"}
-        assert loop.statistics().timers_pending == 0
-
-
 def test_under_one_for_one_a_restart_of_another_child_is_no_hindrance(loop: Loop) -> None:
     sup = start(loop, child("a", backoff=Backoff()), child("down"))
     sup.stop_child("down")
@@ -743,19 +573,6 @@ def test_under_one_for_one_a_restart_of_another_child_is_no_hindrance(loop: Loop
 
 
 # --- every refusal says what, why and what to do --------------------------------------------------------------------------
-
-
-def test_a_kill_by_request_is_at_once(loop: Loop) -> None:
-    with StubbornCoroutine() as gate:
-        sup = start(loop, child("deaf", gate, shutdown=Shutdown.KILL))
-        begin(loop, sup, "deaf")
-        assert sup.stop_child("deaf")
-        assert phases(sup) == {"deaf": "down"}
-        sup.restart_child("deaf")
-        assert running(sup) == ["deaf"]
-        gate.open()
-        spin(loop)
-        assert running(sup) == ["deaf"], "the old coroutine's late end does not touch the new one"
 
 
 def test_a_supervisor_handles_no_messages_of_users(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:

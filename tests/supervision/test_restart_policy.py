@@ -8,60 +8,16 @@ from hypothesis import strategies as st
 
 from bandstand.core import ExitReason
 from bandstand.errors.validation import to_ms
-from bandstand.supervision import AutoShutdown, Backoff, History, Intensity, RestartPolicy, Strategy
+from bandstand.supervision import AutoShutdown, Backoff, History, Intensity
 from bandstand.supervision.restart import (
-    ExitAction,
     RestartPlan,
-    exit_action,
     plan_restart,
-    restart_group,
     triggers_auto_shutdown,
 )
 
 pytestmark = pytest.mark.once
 
 ABNORMAL = (ExitReason.FAIL, ExitReason.PANIC)
-
-
-@pytest.mark.spec("J17", "J18")
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize(
-    ("mode", "reason", "fate"),
-    [
-        (RestartPolicy.ALWAYS, ExitReason.NORMAL, ExitAction.RESTART),
-        (RestartPolicy.ALWAYS, ExitReason.FAIL, ExitAction.RESTART),
-        (RestartPolicy.ALWAYS, ExitReason.PANIC, ExitAction.RESTART),
-        (RestartPolicy.ON_FAILURE, ExitReason.NORMAL, ExitAction.STAY_DOWN),
-        (RestartPolicy.ON_FAILURE, ExitReason.FAIL, ExitAction.RESTART),
-        (RestartPolicy.ON_FAILURE, ExitReason.PANIC, ExitAction.RESTART),
-        (RestartPolicy.NEVER, ExitReason.NORMAL, ExitAction.FORGET),
-        (RestartPolicy.NEVER, ExitReason.FAIL, ExitAction.FORGET),
-        (RestartPolicy.NEVER, ExitReason.PANIC, ExitAction.FORGET),
-    ],
-)
-def test_the_table_of_restarts(mode: RestartPolicy, reason: ExitReason, fate: ExitAction) -> None:
-    assert exit_action(mode, reason) is fate
-
-
-@pytest.mark.spec("J18")
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize(
-    ("strategy", "place", "count", "who"),
-    [
-        (Strategy.ONE_FOR_ONE, 0, 1, [0]),
-        (Strategy.ONE_FOR_ONE, 0, 4, [0]),
-        (Strategy.ONE_FOR_ONE, 3, 4, [3]),
-        (Strategy.ONE_FOR_ALL, 0, 1, [0]),
-        (Strategy.ONE_FOR_ALL, 0, 4, [0, 1, 2, 3]),
-        (Strategy.ONE_FOR_ALL, 2, 4, [0, 1, 2, 3]),
-        (Strategy.REST_FOR_ONE, 0, 1, [0]),
-        (Strategy.REST_FOR_ONE, 0, 4, [0, 1, 2, 3]),
-        (Strategy.REST_FOR_ONE, 2, 4, [2, 3]),
-        (Strategy.REST_FOR_ONE, 3, 4, [3]),
-    ],
-)
-def test_the_table_of_strategies(strategy: Strategy, place: int, count: int, who: list[int]) -> None:
-    assert list(restart_group(strategy, place, count)) == who
 
 
 @pytest.mark.guarantee("G53")

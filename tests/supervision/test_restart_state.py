@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -14,20 +13,18 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Interest, IoEvent, Lane, Loop, Verdict
-from bandstand.errors import MailboxFullError, NoSuchActorError, RestartLimitError, StartError
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, Verdict
+from bandstand.errors import NoSuchActorError, RestartLimitError, StartError
 from bandstand.supervision import (
     Backoff,
     ChildSpec,
     DynamicSpec,
-    RestartPolicy,
-    Shutdown,
     Strategy,
     Supervisor,
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock, leaks_of
-from tests.core.descriptors import Descriptors, poll_until
+from tests.core.descriptors import Descriptors
 from tests.core.support import (
     USER_LANES,
     Boom,
@@ -35,19 +32,16 @@ from tests.core.support import (
     call_in,
     check_statistics,
     idle,
-    run_message,
     settle,
 )
 from tests.supervision.helpers import (
     NameRecorder,
-    StubbornCoroutine,
     child,
     crash,
     fail,
     id_of,
     order,
     phases,
-    slow_init,
     spin,
     start,
 )
@@ -149,99 +143,6 @@ def test_the_state_is_let_go_with_its_incarnation(loop: Loop) -> None:
     order(loop, sup, "a", fail)
     gc.collect()
     assert [ref() is None for ref in alive] == [True, False]
-
-
-def test_timers_of_the_old_one_are_gone(loop: Loop, clock: VirtualClock) -> None:
-    read: list[object] = []
-
-    def init(ctx: Context[None]) -> None:
-        ctx.loop.send_after(ctx.self_id, 1.0, f"timer of {len(starts)}")
-        starts.append(ctx.self_id)
-
-    starts: list[ActorId] = []
-
-    def run(ctx: Context[None], data: object) -> None:
-        read.append(data)
-        if data == "crash":
-            raise Boom(data)
-
-    sup = start(loop, ChildSpec("a", run, init=init))
-    loop.send_after(id_of(sup, "a"), 0.5, "from outside")
-    clock.advance(0.1)
-    loop.send(id_of(sup, "a"), "crash")
-    settle(loop)
-    assert loop.statistics().timers_pending == 1
-    clock.advance(10.0)
-    settle(loop)
-    assert read == ["crash", "timer of 1"]
-    assert loop.statistics().timers_released == 2
-
-
-@pytest.mark.guarantee("G35")
-def test_descriptors_of_the_old_one_are_gone(loop: Loop, descriptors: Descriptors) -> None:
-    """A real pipe: the next incarnation watches it anew, and hears of what was not read."""
-    read_end, write_end = descriptors.pipe()
-    heard: list[tuple[int, object]] = []
-    incarnation = 0
-
-    def init(ctx: Context[int]) -> int:
-        nonlocal incarnation
-        incarnation += 1
-        if incarnation != 2:
-            ctx.loop.watch_fd(read_end, ctx.self_id, Interest.READ)
-        return incarnation
-
-    def run(ctx: Context[int], data: object) -> None:
-        if data == "crash":
-            raise Boom(data)
-        assert isinstance(data, IoEvent)
-        heard.append((ctx.state, os.read(data.fd, 100)))
-
-    sup = start(loop, ChildSpec("a", run, init=init))
-    os.write(write_end, b"one")
-    poll_until(loop, lambda: len(heard) == 1)
-    loop.send(id_of(sup, "a"), "crash")
-    settle(loop)
-    assert loop.statistics().fds == 0, "the second one watches nothing"
-    os.write(write_end, b"two")
-    for _ in range(5):
-        loop.poll_once()
-    assert len(heard) == 1
-    loop.send(id_of(sup, "a"), "crash")
-    poll_until(loop, lambda: len(heard) == 2)
-    assert heard == [(1, b"one"), (3, b"two")]
-    assert loop.statistics().fds == 1
-
-
-@pytest.mark.guarantee("G35")
-def test_an_io_event_that_waits_is_not_kept(loop: Loop, descriptors: Descriptors) -> None:
-    """The old one's event lies in its SYSTEM lane when it fails: keep_mailbox is about what users have sent."""
-    read_end, write_end = descriptors.pipe()
-    read: list[object] = []
-
-    def init(ctx: Context[None]) -> None:
-        if loop.statistics().ended_fail == 0:
-            ctx.loop.watch_fd(read_end, ctx.self_id, Interest.READ)
-
-    def run(ctx: Context[None], data: object) -> None:
-        read.append(data)
-        if data == "crash":
-            raise Boom(data)
-
-    sup = start(loop, ChildSpec("a", run, init=init, keep_mailbox=True))
-    a = id_of(sup, "a")
-
-    def act(ctx: Context[Any]) -> None:
-        loop.fail_actor(a)
-
-    # The one that ends it stands in the run queue before it; the event comes in at the beginning of the same tick.
-    call_in(loop, loop.spawn(run_message), act)
-    loop.send(a, "kept")
-    os.write(write_end, b"x")
-    settle(loop)
-    assert read == ["kept"]
-    assert loop.statistics().fds == 0
-    assert loop.statistics().waiting == 0
 
 
 def test_the_name_points_to_the_new_one_before_the_observer_hears_of_it(loop: Loop) -> None:
@@ -353,98 +254,6 @@ def test_kept_comes_before_what_the_init_sends(loop: Loop, kept_lane: Lane, new_
     assert seen == expected
 
 
-def test_kept_the_systems_messages_are_not(loop: Loop) -> None:
-    """A ChildExit that waits beside the users' messages is buried with the old one; theirs go on, in every lane."""
-    seen: list[object] = []
-
-    def run(ctx: Context[None], data: object) -> None:
-        seen.append(data)
-
-    sup = start(loop, ChildSpec("a", run, keep_mailbox=True))
-    a = id_of(sup, "a")
-    grandchild = loop.spawn(idle, supervisor=a)
-    loop.send(a, "control", lane=Lane.CONTROL)
-    loop.send(a, "data")
-    loop.stop_actor(grandchild)
-    loop.fail_actor(a)
-    assert loop.statistics().dead == 1
-    settle(loop)
-    assert seen == ["control", "data"]
-    loop.send(id_of(sup, "a"), "later")
-    settle(loop)
-    assert seen == ["control", "data", "later"]
-    assert loop.statistics().waiting == 0
-
-
-@pytest.mark.guarantee("G31")
-def test_kept_behind_an_async_behavior_in_flight(loop: Loop) -> None:
-    """The message whose coroutine fails is not repeated, those behind it are read by the next one."""
-    read: list[tuple[object, object]] = []
-    reader = Reader()
-
-    async def run(ctx: Context[int], data: object) -> None:
-        read.append((ctx.state, data))
-        await slow_init(ctx)
-        if data == "poison":
-            raise Boom(data)
-
-    sup = start(loop, ChildSpec("a", run, init=reader.init, keep_mailbox=True))
-    for message in ("poison", "one", "poison", "two"):
-        loop.send(id_of(sup, "a"), message)
-    spin(loop, 100)
-    assert read == [(1, "poison"), (2, "one"), (2, "poison"), (3, "two")]
-    assert loop.statistics().dead == loop.statistics().waiting == 0
-
-
-@pytest.mark.guarantee("G52", "G42")
-@pytest.mark.parametrize("shutdown", [0.1, Shutdown.KILL])
-def test_kept_by_a_sibling_that_has_to_be_killed_for_its_group(
-    loop: Loop, clock: VirtualClock, shutdown: float | Shutdown
-) -> None:
-    read: list[object] = []
-    with StubbornCoroutine() as gate:
-
-        async def run(ctx: Context[int], data: object) -> None:
-            read.append(data)
-            if data == "wait":
-                await gate.wait()
-
-        specs = [child("a"), child("deaf", run, keep_mailbox=True, shutdown=shutdown)]
-        sup = start(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
-        for message in ("wait", "one", "two"):
-            loop.send(id_of(sup, "deaf"), message)
-        spin(loop)
-        loop.send(id_of(sup, "a"), crash)
-        spin(loop)
-        clock.advance(0.1)
-        spin(loop)
-        assert read == ["wait", "one", "two"]
-        assert loop.statistics().dead == 0
-
-
-@pytest.mark.guarantee("G44", "G50")
-def test_kept_through_an_async_init_that_fails(loop: Loop) -> None:
-    reader = Reader(fails=2)
-
-    async def init(ctx: Context[int]) -> int:
-        await slow_init(ctx)
-        return reader.init(ctx)
-
-    sup = start(loop, ChildSpec("reader", reader.run, init=init, keep_mailbox=True))
-    spin(loop)
-    for message in ("poison", "one", "two"):
-        loop.send(id_of(sup, "reader"), message)
-    loop.poll_once()
-    loop.poll_once()
-    late = sup.child("reader")
-    if late is not None:
-        loop.send(late, "late")
-    spin(loop)
-    assert reader.read[:3] == [(1, "poison"), (2, "one"), (2, "two")]
-    assert reader.read[3:] == ([] if late is None else [(2, "late")])
-    assert loop.statistics().waiting == 0
-
-
 def test_kept_when_there_was_no_room_for_the_next_one(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop(max_actors=3)
     reader = Reader()
@@ -465,29 +274,6 @@ def test_kept_when_there_was_no_room_for_the_next_one(make_loop: LoopMaker, cloc
     settle(loop)
     assert reader.read == [(2, "one")]
     check_statistics(loop)
-
-
-@pytest.mark.guarantee("G7")
-def test_kept_messages_take_their_room_in_the_next_mailbox(loop: Loop) -> None:
-    reader = Reader()
-    sup = start(loop, reader.spec(mailbox_cap=8))
-    a = id_of(sup, "reader")
-    for number in range(4):
-        loop.send(a, number)
-    with pytest.raises(MailboxFullError):
-        loop.send(a, "too many")
-    full: list[bool] = []
-
-    class Sending:
-        def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
-            full.append(not loop.try_send(child, "too many"))
-            loop.send(child, "control", lane=Lane.CONTROL)
-
-    loop.set_observer(Sending())
-    loop.fail_actor(a)
-    settle(loop)
-    assert full == [True]
-    assert [data for _, data in reader.read] == ["control", 0, 1, 2, 3]
 
 
 @pytest.mark.guarantee("G37")
@@ -587,24 +373,6 @@ def test_kept_messages_are_buried_when_there_is_no_next_one(
     assert leaks_of(loop) == []
 
 
-@pytest.mark.guarantee("G47")
-@pytest.mark.parametrize("mode", [RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE])
-def test_kept_messages_after_a_normal_exit(loop: Loop, recorder: NameRecorder, mode: RestartPolicy) -> None:
-    """A permanent child gets them in its next incarnation; those of a transient one are buried."""
-    reader = Reader()
-    sup = start(loop, reader.spec(restart=mode))
-    for message in ("leave", "one", "two"):
-        loop.send(id_of(sup, "reader"), message)
-    settle(loop)
-    if mode is RestartPolicy.ALWAYS:
-        assert reader.read == [(1, "leave"), (2, "one"), (2, "two")]
-    else:
-        assert recorder.dead == ["one", "two"]
-        sup.restart_child("reader")
-        settle(loop)
-        assert reader.read == [(1, "leave")], "the next one, on request, begins with nothing"
-
-
 def test_what_a_failing_start_has_sent_itself_is_not_kept(loop: Loop, recorder: NameRecorder) -> None:
     read: list[object] = []
     inits = 0
@@ -655,20 +423,3 @@ def test_kept_messages_when_the_observer_ends_the_next_one_at_its_birth(loop: Lo
     settle(loop)
     assert [data for _, data in reader.read[1:]] + dead == ["one", "two"]
     assert loop.statistics().waiting == 0
-
-
-def test_kept_messages_of_a_dynamic_child_that_is_stopped_while_it_waits(
-    loop: Loop, clock: VirtualClock, recorder: NameRecorder
-) -> None:
-    reader = Reader()
-    sup = spawn_supervisor(loop, DynamicSpec(child=reader.spec(backoff=Backoff())))
-    actor = sup.start_child()
-    for message in ("poison", "one"):
-        loop.send(actor, message)
-    settle(loop)
-    assert sup.stop_child("reader-1")
-    assert recorder.dead == ["one"]
-    clock.advance(1.0)
-    settle(loop)
-    assert sup.children() == ()
-    assert loop.statistics().timers_pending == 0

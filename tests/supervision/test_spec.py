@@ -448,22 +448,6 @@ def test_one_spec_is_two_trees_with_nothing_in_common(make_loop: LoopMaker) -> N
     assert id_of(trees[1], "kid"), "the other tree stands"
 
 
-@pytest.mark.guarantee("G45")
-def test_a_backoff_shared_by_two_children_remembers_each_by_itself(loop: Loop) -> None:
-    shared = Backoff(initial=0.1)
-    spec = supervisor(children=[child(name=name, backoff=shared) for name in "ab"], max_restarts=10)
-    tree = spawn_supervisor(loop, spec)
-    waited: list[int] = []
-    for name in "aab":
-        loop.fail_actor(id_of(tree, name))
-        before = loop.statistics().timers_fired
-        loop.run(until_idle=True)
-        waited.append(loop.statistics().timers_fired - before)
-    assert waited == [1, 1, 1]
-    assert [info.restarts for info in tree.children()] == [2, 1]
-    assert shared == Backoff(initial=0.1)
-
-
 # --- what only the loop can judge -----------------------------------------------------------------------------------------
 
 
@@ -523,20 +507,3 @@ def test_an_added_child_is_checked_with_its_children(make_loop: LoopMaker, way: 
         tree.start_child(child(name="late", run=under(*way, leaf=leaf)) if way else leaf)
     assert recorder.entries == []
     assert tree.children() == ()
-
-
-def test_the_cap_of_a_child_is_its_own(make_loop: LoopMaker) -> None:
-    loop = make_loop()
-    reserve = loop.config.sys_reserved
-    caps = {"small": reserve + 2, "default": 0, "none": None}
-    tree = spawn_supervisor(
-        loop, supervisor(children=[child(name=name, mailbox_cap=cap) for name, cap in caps.items()])
-    )
-    room: dict[str, int] = {}
-    for name in caps:
-        room[name] = 0
-        while loop.try_send(id_of(tree, name), "x"):
-            room[name] += 1
-    usual = loop.config.default_mailbox_cap - reserve
-    assert room == {"small": 2, "default": usual, "none": usual}
-    settle(loop)
