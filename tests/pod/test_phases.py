@@ -111,7 +111,7 @@ def test_a_function_that_tells_is_heard_in_order() -> None:
 
     def follow(event: PodEvent) -> None:
         if event.pod == "a":
-            phases.publish("b", event.phase, number=event.number)
+            assert phases.publish("b", event.phase, number=event.number) == phases.of("b")
 
     phases.listen(follow)
     phases.listen(heard.append)
