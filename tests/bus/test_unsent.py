@@ -116,7 +116,7 @@ class Connection:
 
 @pytest.mark.guarantee("G297")
 class TestPolicy:
-    def test_half_of_it_slows_and_all_of_it_drops_the_worst(self) -> None:
+    def test_half_of_it_slows_and_all_of_it_drops_the_worst(self, caplog: pytest.LogCaptureFixture) -> None:
         unsent = SendBudget(100)
         three = first, second, third = [Connection(unsent, name) for name in "abc"]
         first.write(30)
@@ -130,6 +130,7 @@ class TestPolicy:
         third.write(1)
         assert [each.is_dropped for each in three] == [False, True, False]
         assert (unsent.bytes, unsent.most, unsent.disconnected) == (41, 100, 1)
+        assert "b: disconnected, 60 bytes are unsent" in caplog.text
 
     def test_what_was_sent_meanwhile_does_not_count(self) -> None:
         unsent = SendBudget(100)

@@ -107,17 +107,18 @@ def test_what_a_function_raises_is_logged_and_all_functions_are_called_again(
 
 
 def test_a_function_that_tells_is_heard_in_order() -> None:
-    phases, heard = Phases(["a", "b"]), list[PodEvent]()
+    phases, heard, followed = Phases(["a", "b"]), list[PodEvent](), list[PodEvent]()
 
     def follow(event: PodEvent) -> None:
         if event.pod == "a":
-            phases.publish("b", event.phase, number=event.number)
+            followed.append(phases.publish("b", event.phase, number=event.number))
 
     phases.listen(follow)
     phases.listen(heard.append)
     live(phases)
     phases.join(BOUND_MS / 1000)
     assert [event.phase for event in heard if event.pod == "b"] == [PENDING, RUNNING, TERMINATING, COMPLETED]
+    assert followed == [event for event in heard if event.pod == "b"]
     assert heard == [*phases.history]
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextvars import Context
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bandstand.actor.dispatch import Method
 from bandstand.actor.enums import HELD
-from bandstand.actor.handle import Handle, deliver
-from bandstand.actor.reply import ReplyCallback
-from bandstand.core import ActorId
 from bandstand.errors import PodDownError
 from bandstand.pod import address_book
 from bandstand.pod.address_book import RoleRef
@@ -58,97 +54,84 @@ def test_a_run_without_faults_finds_none(loop_factory: LoopFactory) -> None:
     assert run.counts["ask_answered"] > 50
 
 
+# --- faults that it must find -----------------------------------------------------------------------------------------
+
+
+def deliver_twice(deliver: Any) -> Any:
+    def twice(handle: Any, actor: Any, method: Any, data: Any, asked: Any, context: Any) -> int:
+        if asked is None:
+            deliver(handle, actor, method, data, asked, context)
+        return int(deliver(handle, actor, method, data, asked, context))
+
+    return twice
+
+
+def refuse_and_deliver(hold: Any) -> Any:
+    def lie(*arguments: Any) -> int:
+        if hold(*arguments) == HELD:
+            raise PodDownError("no")
+        return HELD
+
+    return lie
+
+
+def count_dead_as_handled(stats: Any) -> Any:
+    def without_dead(runtime: PodRuntime) -> PodStats:
+        true = stats(runtime)
+        counted: PodStats = replace(true, handled=true.handled + true.dead, dead=0)
+        return counted
+
+    return without_dead
+
+
+def forget_dead(stats: Any) -> Any:
+    return lambda runtime: replace(stats(runtime), dead=0)
+
+
+OPENED: list[int] = []
+
+
+def leave_descriptor(run: Any) -> Any:
+    def leaky(runtime: PodRuntime) -> Any:
+        OPENED.append(os.open(os.devnull, os.O_RDONLY))
+        return run(runtime)
+
+    return leaky
+
+
+def swap_answers(settle: Any) -> Any:
+    return lambda sender, number, outcome: settle(sender, number + 1, outcome)
+
+
 @pytest.mark.once
 @pytest.mark.slow
 @pytest.mark.real_time(reason=REAL)
-class TestFaults:
-    def test_it_finds_messages_that_are_delivered_twice(
-        self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def twice(
-            handle: Handle,
-            actor: ActorId,
-            method: Method,
-            data: object,
-            asked: ReplyCallback | None,
-            context: Context,
-        ) -> int:
-            if asked is None:
-                deliver(handle, actor, method, data, asked, context)
-            return deliver(handle, actor, method, data, asked, context)
-
-        monkeypatch.setattr(address_book, "deliver", twice)
-        assert "which was begun before" in found(ThreadsOnly(loop_factory))
-
-    def test_it_finds_messages_that_are_refused_and_delivered_nevertheless(
-        self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        hold = RoleRef.hold
-
-        def lie(
-            self: RoleRef,
-            handle: Handle,
-            method: Method,
-            data: object,
-            asked: ReplyCallback | None,
-            may_wait: bool,
-        ) -> int:
-            if hold(self, handle, method, data, asked, may_wait) == HELD:
-                raise PodDownError("no")
-            return HELD
-
-        monkeypatch.setattr(RoleRef, "hold", lie)
-        assert "which was handled nevertheless" in found(ThreadsOnly(loop_factory))
-
-    def test_it_finds_dead_letters_that_are_counted_as_handled(
-        self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        stats = PodRuntime.stats
-
-        def without_dead(self: PodRuntime) -> PodStats:
-            true = stats(self)
-            return replace(true, handled=true.handled + true.dead, dead=0)
-
-        monkeypatch.setattr(PodRuntime, "stats", without_dead)
-        assert "were accepted and not handled, and the counts are" in found(ThreadsOnly(loop_factory))
-
-    def test_it_finds_counts_that_do_not_balance(
-        self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        stats = PodRuntime.stats
-
-        def forgetful(self: PodRuntime) -> PodStats:
-            return replace(stats(self), dead=0)
-
-        monkeypatch.setattr(PodRuntime, "stats", forgetful)
-        assert "the counts do not balance" in found(ThreadsOnly(loop_factory))
-
-    def test_it_finds_a_descriptor_that_is_left_open(
-        self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        opened: list[int] = []
-        run = PodRuntime.run
-
-        async def leaky(self: PodRuntime) -> object:
-            opened.append(os.open(os.devnull, os.O_RDONLY))
-            return await run(self)
-
-        monkeypatch.setattr(PodRuntime, "run", leaky)
-        text = found(ThreadsOnly(loop_factory))
-        for fd in opened:
-            os.close(fd)
-        assert "is still open (/dev/null)" in text
-
-    def test_it_finds_an_answer_to_another_question(
-        self, loop_factory: LoopFactory, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        settle = pod_senders.Sender.settle
-
-        def swapped(self: pod_senders.Sender, number: int, outcome: object) -> None:
-            settle(self, number + 1, outcome)
-
-        monkeypatch.setattr(pod_senders.Sender, "settle", swapped)
-        assert "and was answered" in found(ThreadsOnly(loop_factory))
+@pytest.mark.parametrize(
+    ("owner", "name", "fault", "sentence"),
+    [
+        (address_book, "deliver", deliver_twice, "which was begun before"),
+        (RoleRef, "hold", refuse_and_deliver, "which was handled nevertheless"),
+        (PodRuntime, "stats", count_dead_as_handled, "were accepted and not handled, and the counts are"),
+        (PodRuntime, "stats", forget_dead, "the counts do not balance"),
+        (PodRuntime, "run", leave_descriptor, "is still open (/dev/null)"),
+        (pod_senders.Sender, "settle", swap_answers, "and was answered"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_it_finds_a_fault(
+    owner: Any,
+    name: str,
+    fault: Callable[[Any], Any],
+    sentence: str,
+    loop_factory: LoopFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(owner, name, fault(getattr(owner, name)))
+    text = found(ThreadsOnly(loop_factory))
+    for fd in OPENED:
+        os.close(fd)
+    OPENED.clear()
+    assert sentence in text
 
 
 # --- the record -------------------------------------------------------------------------------------------------------
