@@ -1,4 +1,4 @@
-"""Typed services: actors as classes, handles with the same methods, asks that are awaited.
+"""Typed actors: classes whose decorated methods are messages, and handles with the same methods.
 
     class Counter(Actor):
         def __init__(self, start: int = 0) -> None:
@@ -19,14 +19,15 @@
 
 An actor class is declared once: its decorated methods are its messages, the decorators say which lane they use, and the handle
 that `spawn` returns has the same methods with the same types. `docs/guarantees.md` states the guarantees.
-
-The path of a message: a handle's method is a `HandleMethod` (`handle`), which posts to the mailbox; `dispatch` calls the actor's
-method, and `async_handlers` runs it if it is async; `reply` is what an ask returns. `context_vars` carries context variables
-along. `bound_methods` is `handle.method` without a call, `cross_thread` asks from other threads, `retry` repeats asks, `wait_graph` and `reentrancy`
-deal with ask cycles. `system` starts actors, `supervised_actor` puts them under supervisors, `when_down` and `child_queue` decide what becomes of messages while
-a child is being restarted, `handle_watch` tells when a handle stops
-being useful, and `schema` answers questions about actor classes. A module with a `.pxd` beside it is compiled.
 """
+
+# The path of a message: a handle's method is a `HandleMethod` (`handle`), which posts to the mailbox; `dispatch` calls
+# the actor's method, and `async_handlers` runs it if it is async; `reply` is what an ask returns. `context_vars`
+# carries context variables along. `bound_methods` is `handle.method` without a call, `cross_thread` asks from other
+# threads, `retry` repeats asks, `wait_graph` and `reentrancy` deal with ask cycles. `system` starts actors,
+# `supervised_actor` puts them under supervisors, `when_down` and `child_queue` decide what becomes of messages while a
+# child is being restarted, `handle_watch` tells when a handle stops being useful, and `schema` answers questions about
+# actor classes. A module with a `.pxd` beside it is compiled.
 
 from bandstand.actor.actor import Actor as Actor
 from bandstand.actor.actor import Signal as Signal

@@ -11,10 +11,10 @@
 
 An actor is a behavior, `behavior(ctx, data)`, a state, and a bounded mailbox with four lanes. A loop runs its actors in one thread,
 fairly, one message at a time; timers are messages too. `docs/guarantees.md` lists the guarantees by number.
-
-Start reading in `loop` (the public class), `kernel` (sending and scheduling) and `mailbox` (what a message passes through). `asyncio_host`
-is the connection to asyncio, and `coroutines` runs async behaviors.
 """
+
+# Start reading in `loop` (the public class), `kernel` (sending and scheduling) and `mailbox` (what a message passes
+# through). `asyncio_host` is the connection to asyncio, and `coroutines` runs async behaviors.
 
 # First: compiled modules import the modules of the types they use, and these lead back to the kernel.
 import bandstand.core.kernel as _kernel  # noqa: F401  # pyright: ignore[reportUnusedImport]

@@ -17,10 +17,10 @@ together. The thread model of a pod is one option: classes, handles and calls do
 as the troupe runs: it sends to the current incarnation, and waits, fails or queues the message while the pod is down. A process pod with
 `replicas=4` runs in four processes behind the same handles.
 `docs/guarantees.md` lists the guarantees.
-
-The modules that a reader starts with: `declaration` reads a class into the specs of `spec`, `deployment` runs it, `controller` supervises
-the pods, and `shutdown` stops them. `phases`, `status` and `monitor` show what they do.
 """
+
+# The modules that a reader starts with: `declaration` reads a class into the specs of `spec`, `deployment` runs it,
+# `controller` supervises the pods, and `shutdown` stops them. `phases`, `status` and `monitor` show what they do.
 
 from bandstand.actor.when_down import WhenDown as WhenDown
 from bandstand.actor.when_down import when_down as when_down

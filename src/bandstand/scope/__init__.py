@@ -1,6 +1,6 @@
 """Channels, cancel tokens and scopes: connect tasks, actors and threads, and end them together.
 
-    async with Loop(), Scope() as scope:
+    async with ActorSystem(), Scope() as scope:
         orders = Channel[Order](100)
         scope.consume(orders, handle)               # an actor that handles one element at a time
         scope.launch(read_socket(orders))           # a task
@@ -11,16 +11,11 @@ A `Channel` passes elements from any number of senders to any number of receiver
 in order. `select` does the first of several operations that is possible. A `CancelToken` is a request to end
 that tasks, threads and plain functions can check. A `Scope` is a block that owns what was started in it. The
 guarantees are numbered in `docs/guarantees.md`.
-
-| module | contents |
-|---|---|
-| `channel` | `Channel`, `select`; the compiled core is `_channel` |
-| `consumer` | channel actors: `consume`, `Consumer`, `ChannelActor`; the compiled core is `_consumer` |
-| `cancel` | `CancelToken`, and the tree of tokens |
-| `deadline` | timers for waits and tokens |
-| `event` | an event that is set once, with a value |
-| `scope` | `Scope`, its children and its errors |
 """
+
+# Modules: `channel` has `Channel` and `select`, with `_channel` as the compiled core. `consumer` has channel actors, with
+# `_consumer` as the compiled core. `cancel` has tokens, `deadline` timers for waits and tokens, `event` an event that is
+# set once, and `scope` the scope with its children and errors.
 
 from bandstand.scope.cancel import CancelToken as CancelToken
 from bandstand.scope.channel import CONFLATED as CONFLATED
