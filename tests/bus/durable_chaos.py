@@ -392,7 +392,6 @@ def _moment(random: Random, kind: int) -> Moment:
     return Moment(kind, random.randint(1, 1 if kind in _RARE else _FEW), random.choice(STEPS))
 
 
-@final
 class Chaos:
     """One node with its journal, over all its processes, and its clients.
 

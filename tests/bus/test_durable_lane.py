@@ -26,6 +26,7 @@ from bandstand.bus.durable.records import (
     read_numbers,
     read_request,
 )
+from bandstand.bus.request import PendingRequest
 from bandstand.errors import JournalFailedError, RefusedError, RequestFailedError
 from bandstand.journal import JournalReader
 from bandstand.journal.storage import Storage
@@ -778,13 +779,14 @@ class TestDeadLettersAndAnswers:
             letters = router.dead_letters
 
             def remove_and_add() -> None:
-                letter = letters.find("b")
+                letter, parent = letters.find("b"), router.requests.find("it")
                 assert letter is not None
-                letters.remove(letter, router.slots["Bank"].sync_message)
+                assert isinstance(parent, PendingRequest)
+                letters.remove(letter, parent)
                 letters.add(letter.frame, "unrouted", letter.at_ms)
 
             Bank.hooks.append(remove_and_add)
-            client.command("Bank.Deposit", {"cents": 1, "then": "hook"})
+            client.command("Bank.Deposit", {"cents": 1, "then": "hook"}, name="it")
             await stage.settle()
             disk.crash()
 
