@@ -199,6 +199,10 @@ class PendingPage:
         # Whether the page is a checkpoint, and has nothing else.
         self.is_checkpoint: Flag = False
 
+    def has_records(self) -> Flag:
+        """Return whether there is anything to write."""
+        return bool(self.commands.count or self.records.count or self.begun)
+
     def join(self) -> RecordBatch:
         """Return the records in their order: an answer never comes before its request."""
         records = self.commands
@@ -667,10 +671,13 @@ class DurableLane:
                 self._complete(batch, written.page)
                 self._write_checkpoint()
                 return
-            if self._batch.effects:
+            if self._batch.has_records():
                 # The disk has work while the effects of this page run.
                 self.write_page()
             self._complete(batch, written.page)
+            if self._batch.effects:
+                # Nothing but queries: they come behind the commands of this page.
+                self._want_page()
         elif isinstance(written.error, JournalFullError):
             self._retry_later(batch)
         else:
