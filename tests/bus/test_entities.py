@@ -363,6 +363,20 @@ class TestQueries:
 
         disk.play(act)
 
+    def test_it_sees_a_command_whose_page_is_being_written(self, disk: Disk) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            assert await balance(stage, "a") == 0
+            for turns in range(20):
+                command = client.command("Account.Deposit", deposit("a", 1))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                look = client.query("Account.Look", {"account": "a"})
+                await stage.settle()
+                assert client.reply(look) == client.reply(command) == {"cents": turns + 1}
+
+        disk.play(act)
+
     def test_a_query_decides_nothing(self, disk: Disk) -> None:
         class Wrong(Account):
             """Decides in a query."""

@@ -154,6 +154,7 @@ def test_every_answer_is_in_the_state_after_kills(
     async def play() -> dict[str, list[int]]:
         clients = Clients(tmp_path)
         running = asyncio.create_task(clients.run())
+        found: dict[str, list[int]] = {}
         for moment in [*MOMENTS, None]:
             clients.padding = "x" * 20_000 if moment is not None and moment.kind == CHECKPOINT else ""
             process = _processes.Process(target=run_node, args=(str(tmp_path), moment), daemon=True)

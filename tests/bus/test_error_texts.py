@@ -41,9 +41,11 @@ from bandstand.bus.contracts.codec import PayloadCodec
 from bandstand.bus.contracts.types import declared_messages, message_parts
 from bandstand.bus.faults import BOOT_FAILED, FAULTS
 from bandstand.errors import BandstandError, BootError, InvalidMessageError, JournalFullError
+from bandstand.isolation import isolated
 from bandstand.journal.storage import Storage
 from tests.bus import declared as d
 from tests.bus import envelopes as e
+from tests.bus.bank import Account
 from tests.bus.capabilities import Player, watch
 from tests.bus.kinds import REFUSED, Custom, Point
 from tests.bus.models import Item, Ruled
@@ -339,6 +341,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a reply in inbound": lambda: read_capability(contract(inbound=e.SetReply)),
     "a reply to another message": lambda: read_capability(contract(inbound=e.Get, outbound=e.SetReply)),
     "another reply than the message class": lambda: read_capability(contract(outbound=e.SetReply)),
+    "entities in a process of their own": lambda: read_capability(isolated(Account)),
     # Options.
     "RestartLimits(max_restarts=-1)": lambda: RestartLimits(max_restarts=-1),
     "RestartLimits(period=0)": lambda: RestartLimits(period=0),
