@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, Struct
 
-from bandstand.bus import Capability, Command, Done, Event, Node, Query, Retry
+from bandstand.bus import Capability, Command, Done, Event, Query, Retry
 from bandstand.bus.contracts.capability import read_capability
 from bandstand.bus.dead_letters import ListDeadLetters, Replay, Settle
 from bandstand.bus.durable.records import CHECKPOINT, DATA, DataEntry, read_json
@@ -1503,21 +1503,6 @@ class TestWhereThereAreNoSteps:
 
         with pytest.raises(ContractError, match=r"step\(\) is a method that every capability has"):
             read_capability(Stairs)
-
-    def test_in_a_capability_with_a_process_of_its_own(self) -> None:
-        # The router of such a process has an `upstream` and no journal.
-        node = Node()
-        from bandstand.bus.bus_client import Bus
-        from bandstand.bus.steps import StepCalls
-
-        router: Any = type("Router", (), {"upstream": object(), "steps": None, "durable": None})()
-        bus = Bus(node._router)  # pyright: ignore[reportPrivateUsage]
-
-        async def fails() -> None:
-            with pytest.raises(JournalClosedError, match="runs in a process of its own"):
-                await StepCalls(router, bus).call("charge", charge, Receipt, None, None, is_retry_safe=False)
-
-        asyncio.run(fails())
 
 
 @pytest.mark.guarantee("G545")
