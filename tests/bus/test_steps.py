@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +22,7 @@ from msgspec import Raw, Struct
 
 from bandstand.bus import Capability, Command, Done, Event, Query, Retry
 from bandstand.bus.contracts.capability import read_capability
-from bandstand.bus.dead_letters import ListDeadLetters, Replay, Settle
+from bandstand.bus.dead_letters import ListDeadLetters, Purge, Replay, Settle
 from bandstand.bus.durable.records import CHECKPOINT, DATA, DataEntry, read_json
 from bandstand.bus.durable.steps import (
     ReplayStarted,
@@ -1293,6 +1294,40 @@ class TestTheEndOfSteps:
             assert not table_of(stage).workflows
 
         disk.play(act)
+
+    def test_unknown_steps_are_kept_until_a_person_forgets_them(
+        self, disk: Disk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        @plan
+        async def keyed(shop: Shop) -> str:
+            await shop.step("charge", charge)
+            return str(await shop.step("hang", hang, key="today"))
+
+        plan(charge_and_ship)
+        disk.die_in("keyed")
+        day = 0
+
+        async def after(stage: Stage) -> None:
+            nonlocal day
+            runner = stage.node._router.steps  # pyright: ignore[reportPrivateUsage]  # its clock is that of the system
+            start = time.time_ns() // 1_000_000
+
+            def now(_runner: object) -> int:
+                return start + day * 86_400_000
+
+            monkeypatch.setattr(type(runner), "_now", now)
+            await stage.settle()
+            await stage.bus.ask(Purge())
+            await stage.bus.ask(Settle("order", "again"))
+            for day in (10, 20, 30):  # noqa: B007  # the clock reads it
+                await stage.reply_to("command", "Shop.Follow", {"plan": "charge_and_ship"})
+            # Those of the command, which cannot be replayed any more, are gone.
+            assert await listed(stage, state="done") == []
+            assert await listed(stage) == [("today/hang", "unknown")]
+            assert (await stage.bus.ask(ForgetSteps("today"))).forgotten == 1
+            assert await listed(stage) == []
+
+        disk.play(after)
 
     def test_the_dead_letter_of_an_answer_that_was_not_delivered_repeats_nothing(
         self, disk: Disk, calls: list[str]
