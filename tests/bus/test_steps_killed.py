@@ -14,11 +14,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from bandstand.bus import ClientConfig, Connection, connect
+from bandstand.bus import ClientConfig, Connection, Node, connect
 from bandstand.bus.durable.records import ANSWER, DATA
+from bandstand.errors import RequestFailedError
+from bandstand.isolation import isolated
 from bandstand.supervision import Backoff
 from tests.bus.durable_node import Moment
-from tests.bus.step_node import ask_bank, run_bank, run_shop
+from tests.bus.step_node import Order, Shop, ask_bank, run_bank, run_shop
+from tests.bus.virtual_node import hushed
 
 pytestmark = [
     pytest.mark.slow,
@@ -144,3 +147,18 @@ def test_no_card_is_charged_twice_and_none_is_forgotten(
     }
     assert replies == expected
     assert faults.keys() <= {"Sys.InDoubt", "Sys.ActorCrash"}
+
+
+@pytest.mark.guarantee("G544")
+def test_a_capability_with_a_process_of_its_own_has_no_steps(
+    tmp_path: Path, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def play() -> None:
+        async with Node([isolated(Shop)], journal=tmp_path / "journal") as node:
+            with pytest.raises(
+                RequestFailedError, match="step 'charge': the capability runs in a process of its own"
+            ):
+                await node.bus.ask(Order(1))
+
+    with hushed(), asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(play(), PATIENCE))
