@@ -11,7 +11,7 @@ from typing import Any
 from bandstand.bus import Connection
 
 # What a model that helps in an office has no business with.
-RUNTIME = frozenset({"Syscall", "Timer", "Memory", "Dead"})
+RUNTIME = frozenset({"Syscall", "Timer", "Reminder", "Memory", "Dead"})
 
 
 @dataclass(frozen=True, slots=True)
