@@ -11,7 +11,7 @@ from typing import Any
 from bandstand.bus import Connection
 
 # Capabilities of the runtime, which the model does not need.
-RUNTIME = frozenset({"Syscall", "Timer", "Memory", "Dead"})
+RUNTIME = frozenset({"Syscall", "Timer", "Reminder", "Memory", "Dead", "Step"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,13 @@ class TestServe:
         node = serve(**environment)
         boot = node.boot()
         assert boot["kind"] == "event"
-        assert [each["id"] for each in boot["data"]["capabilities"]] == ["Memory", "Syscall", "Timer", "Dead"]
+        assert [each["id"] for each in boot["data"]["capabilities"]] == [
+            "Memory",
+            "Syscall",
+            "Timer",
+            "Reminder",
+            "Dead",
+        ]
         assert boot["data"]["adapters"] == [f"unix:{tmp_path}/bandstand.sock"]
         for name, value in environment.items():
             monkeypatch.setenv(name, value)

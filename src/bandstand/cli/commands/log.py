@@ -9,12 +9,14 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TextIO, final
 
 import msgspec
+from msgspec import Raw
 
 from bandstand.bus.durable.check import Content, ReplayReport, check_replay, count_content
 from bandstand.bus.durable.export import Exported, entry_line, export
@@ -282,10 +284,8 @@ def _details(entry: Entry) -> str:
             return f"{reason}  {message}"
         case EventHead(entity=name, key=key, version=version):
             return f"{name} {key} version {version}  {message}"
-        case DataEntry(owner=owner, data=data) if owner == REMINDERS:
-            return f"reminder  {describe_record(data, date_time)}"
         case DataEntry(owner=owner, data=data):
-            return f"{owner}  {bytes(data).decode(errors='replace')}"
+            return f"{owner}  {_data_text(owner, data)}"
         case None:
             pass
     if message:
@@ -294,6 +294,14 @@ def _details(entry: Entry) -> str:
     if entry.numbers:
         return f"request{'' if len(entry.numbers) == 1 else 's'} {', '.join(map(str, entry.numbers))}"
     return entry.ended or f"{len(entry.data)} bytes of a later version"
+
+
+def _data_text(owner: str, data: Raw) -> str:
+    """Return what a record of a part of the node says; its data, if this version does not know it."""
+    with suppress(JournalCorruptError):
+        if owner == REMINDERS:
+            return describe_record(data, date_time)
+    return bytes(data).decode(errors="replace")
 
 
 def _marks(entry: Entry) -> dict[int, str]:
