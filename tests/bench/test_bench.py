@@ -38,6 +38,7 @@ OPTIONAL = {
         "Pykka",
         "Ray",
         "eventsourcing",
+        "DBOS",
     )
 }
 OURS = {"typed", "bus", "pod", "queued", "one", "persistent"}
