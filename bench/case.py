@@ -40,6 +40,7 @@ Kind: TypeAlias = Literal[
     "memory",
     "persistent",
     "aggregates",
+    "workflows",
     "commits",
 ]
 

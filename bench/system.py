@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from bench import clusters, eventstores, otp, threads, web
+from bench import clusters, eventstores, otp, threads, web, workflows
 from bench.case import Case, Kind, Measure
 from bench.stages import thespian, xoscar
 
@@ -86,6 +86,7 @@ APART_REFUSALS: dict[Kind, Callable[[], str | None]] = {
     "threads": threads.refusal,
     "ray": clusters.refusal,
     "aggregates": eventstores.refusal,
+    "workflows": workflows.refusal,
 }
 """Why the peers cannot be measured here, each by itself."""
 
@@ -302,7 +303,7 @@ SYSTEMS = (
     System(
         "persistent",
         "persistent",
-        "bandstand's persistent actors",
+        "bandstand's persistent actors; for commands, a node with a journal",
         mode="compiled",
         environment={"BANDSTAND_PURE": "0"},
         table="persistence",
@@ -319,6 +320,16 @@ SYSTEMS = (
         "aggregates",
         "eventsourcing, with its SQLite database",
         is_slow=True,
+        environment={**APART, "PYTHONPATH": "src"},
+        python=threads.PYTHON,
+        table="persistence",
+    ),
+    System(
+        "DBOS",
+        "workflows",
+        "DBOS, with its SQLite database, which syncs several times for each commit",
+        is_slow=True,
+        part=5,
         environment={**APART, "PYTHONPATH": "src"},
         python=threads.PYTHON,
         table="persistence",

@@ -100,7 +100,7 @@ CASES: tuple[Case, ...] = (
     *bus_fanout.CASES,
     *journal.CASES,
     *durable.CASES,
-    persistence.CASE,
+    *persistence.CASES,
 )
 
 

@@ -37,6 +37,7 @@ OPTIONAL = {
         "Pykka",
         "Ray",
         "eventsourcing",
+        "DBOS",
     )
 }
 OURS = {"typed", "bus", "pod", "queued", "one", "persistent"}
