@@ -542,6 +542,33 @@ class TestFailures:
 
         disk.play(act)
 
+    def test_a_full_disk_can_delay_a_load(self, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+        load, is_full = EventStore.load, True
+
+        async def load_or_refuse(self: EventStore, stream: EventStream) -> tuple[Record | None, list[Record]]:
+            if is_full:
+                raise JournalFullError("there is no room for the index")
+            return await load(self, stream)
+
+        monkeypatch.setattr(EventStore, "load", load_or_refuse)
+
+        async def act(stage: Stage) -> None:
+            nonlocal is_full
+            client = stage.connect()
+            name = client.command("Account.Deposit", deposit("a", 5), name="same")
+            await stage.settle()
+            fault = client.fault(name, "Sys.Unavailable")
+            assert fault.retryable
+            assert "there is no room for the index; nothing was done" in fault.message
+            assert (await stage.health("Account")).crashes == 0
+            is_full = False
+            again = stage.connect("again")
+            again.command("Account.Deposit", deposit("a", 5), name="same")
+            await stage.settle()
+            assert again.reply("same") == {"cents": 5}
+
+        disk.play(act)
+
     def test_a_reset_of_the_capability_loses_nothing(self, disk: Disk, gate: Gate) -> None:
         async def act(stage: Stage) -> None:
             client = stage.connect()
@@ -920,9 +947,15 @@ class Happened(Event, type="Account.Happened"):
     account: str
 
 
+def apply_nothing(self: object, event: object) -> None: ...
+
+
+def start_nothing(self: object) -> None: ...
+
+
 def declare(namespace: dict[str, Any], *, key: str | None = "account") -> type[Entity[Deposited]]:
     """Declare a class of entities."""
-    body = {"__doc__": "Wrong.", "__module__": __name__, "apply": lambda _self, _event: None, **namespace}
+    body: dict[str, Any] = {"__doc__": "Wrong.", "__module__": __name__, "apply": apply_nothing, **namespace}
     options = {} if key is None else {"key": key}
     made: type[Entity[Deposited]] = types.new_class(
         "Wrong", (Entity[Deposited],), options, lambda namespace: namespace.update(body)
@@ -954,10 +987,10 @@ class TestDeclarations:
                 "handle(): a handler of an entity decides at once: make it a plain method",
             ),
             ({"handle": handler(Deposit, Decision)}, "handle(): returns a Decision of an unknown reply"),
-            ({"look": handler(Look, Balance), "apply": Entity.apply}, "has no apply()"),
+            ({"look": handler(Look, Balance), "apply": vars(Entity)["apply"]}, "has no apply()"),
             ({"look": handler(Look, Balance), "apply": async_handler}, "apply() is async"),
             (
-                {"look": handler(Look, Balance), "on_start": lambda _self: None},
+                {"look": handler(Look, Balance), "on_start": start_nothing},
                 "on_start() is not called for entities",
             ),
             ({"look": handler(Look, Balance), "concurrency": 2}, "remove concurrency and on_timeout"),

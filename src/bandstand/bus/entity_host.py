@@ -27,7 +27,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from msgspec import Struct
 
@@ -302,7 +302,8 @@ class EntityHost:
         """Write what a command has decided: its events, its answer and what it has sent are in one page."""
         events: Sequence[Struct] = ()
         if type(result) is Decision:
-            result, events = result.reply, result.events
+            decision = cast("Decision[Any]", result)
+            result, events = decision.reply, decision.events
         assert route.reply is not None
         data = route.reply.write(result)
         lane = self._lane
