@@ -27,7 +27,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from msgspec import Struct
 
@@ -301,9 +301,10 @@ class EntityHost:
     def _commit(self, instance: _Instance, item: PendingRequest, route: Route, result: Any) -> None:
         """Write what a command has decided: its events, its answer and what it has sent are in one page."""
         events: Sequence[Struct] = ()
-        if type(result) is Decision:
-            decision = cast("Decision[Any]", result)
-            result, events = decision.reply, decision.events
+        # Apart, because a type checker would make a `Decision` of an unknown reply of it.
+        kind: type[object] = type(result)
+        if kind is Decision:
+            result, events = result.reply, result.events
         assert route.reply is not None
         data = route.reply.write(result)
         lane = self._lane
