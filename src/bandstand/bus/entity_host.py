@@ -301,8 +301,7 @@ class EntityHost:
     def _commit(self, instance: _Instance, item: PendingRequest, route: Route, result: Any) -> None:
         """Write what a command has decided: its events, its answer and what it has sent are in one page."""
         events: Sequence[Struct] = ()
-        # Apart, because a type checker would make a `Decision` of an unknown reply of it.
-        kind: type[object] = type(result)
+        kind = type(result)  # pyright: ignore[reportUnknownVariableType]  # any class
         if kind is Decision:
             result, events = result.reply, result.events
         assert route.reply is not None
