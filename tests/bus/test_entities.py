@@ -200,6 +200,28 @@ class TestDecisions:
         disk.play(act)
         assert len(disk.kinds()) < 100
 
+    def test_state_and_journal_agree_when_the_requester_goes_away(self, disk: Disk) -> None:
+        found: list[int] = []
+
+        async def before(stage: Stage) -> None:
+            await balance(stage, "a")
+            for turns in range(30):
+                asked = asyncio.create_task(stage.node.bus.ask(Deposit("a", 4**turns)))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                asked.cancel()
+                await asyncio.wait([asked])
+                await stage.settle()
+                done = await balance(stage, "a") >> 2 * turns & 3
+                assert done in ({1} if not asked.cancelled() else {0, 1})
+            found.append(await balance(stage, "a"))
+
+        async def after(stage: Stage) -> None:
+            assert await balance(stage, "a") == found[0]
+
+        disk.play(before)
+        disk.play(after)
+
     def test_a_key_must_be_a_key(self, disk: Disk) -> None:
         async def act(stage: Stage) -> None:
             fault = await stage.fault_of("Sys.SchemaError", "command", "Account.Deposit", deposit("", 1))
