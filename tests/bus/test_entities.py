@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
 import types
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
+from weakref import WeakSet
 
 import pytest
 from msgspec import Struct
@@ -632,12 +634,18 @@ class TestMemory:
         disk.play(act)
 
     def test_as_many_are_in_memory_as_the_class_allows(self, disk: Disk) -> None:
+        alive: WeakSet[Account] = WeakSet()
+
         class FewAccounts(Account):
             """Few of them at a time."""
 
             id = "Account"
             max_in_memory = 5
             idle_after = None
+
+            def __init__(self) -> None:
+                super().__init__()
+                alive.add(self)
 
         async def act(stage: Stage) -> None:
             client = stage.connect()
@@ -648,6 +656,8 @@ class TestMemory:
             assert figures is not None
             assert figures.in_memory == 5
             assert figures.loads - figures.evictions == 5
+            gc.collect()
+            assert len(alive) == 5
             await stage.wait(1_000_000)
             assert (await stage.health("Account")).entities == figures
             for number in range(40):
