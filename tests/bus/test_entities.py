@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
 import types
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
+from weakref import WeakSet
 
 import pytest
 from msgspec import Struct
@@ -199,6 +201,28 @@ class TestDecisions:
 
         disk.play(act)
         assert len(disk.kinds()) < 100
+
+    def test_state_and_journal_agree_when_the_requester_goes_away(self, disk: Disk) -> None:
+        found: list[int] = []
+
+        async def before(stage: Stage) -> None:
+            await balance(stage, "a")
+            for turns in range(30):
+                asked = asyncio.create_task(stage.node.bus.ask(Deposit("a", 4**turns)))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                asked.cancel()
+                await asyncio.wait([asked])
+                await stage.settle()
+                done = await balance(stage, "a") >> 2 * turns & 3
+                assert done in ({1} if not asked.cancelled() else {0, 1})
+            found.append(await balance(stage, "a"))
+
+        async def after(stage: Stage) -> None:
+            assert await balance(stage, "a") == found[0]
+
+        disk.play(before)
+        disk.play(after)
 
     def test_a_key_must_be_a_key(self, disk: Disk) -> None:
         async def act(stage: Stage) -> None:
@@ -542,6 +566,33 @@ class TestFailures:
 
         disk.play(act)
 
+    def test_a_full_disk_can_delay_a_load(self, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+        load, is_full = EventStore.load, True
+
+        async def load_or_refuse(self: EventStore, stream: EventStream) -> tuple[Record | None, list[Record]]:
+            if is_full:
+                raise JournalFullError("there is no room for the index")
+            return await load(self, stream)
+
+        monkeypatch.setattr(EventStore, "load", load_or_refuse)
+
+        async def act(stage: Stage) -> None:
+            nonlocal is_full
+            client = stage.connect()
+            name = client.command("Account.Deposit", deposit("a", 5), name="same")
+            await stage.settle()
+            fault = client.fault(name, "Sys.Unavailable")
+            assert fault.retryable
+            assert "there is no room for the index; nothing was done" in fault.message
+            assert (await stage.health("Account")).crashes == 0
+            is_full = False
+            again = stage.connect("again")
+            again.command("Account.Deposit", deposit("a", 5), name="same")
+            await stage.settle()
+            assert again.reply("same") == {"cents": 5}
+
+        disk.play(act)
+
     def test_a_reset_of_the_capability_loses_nothing(self, disk: Disk, gate: Gate) -> None:
         async def act(stage: Stage) -> None:
             client = stage.connect()
@@ -583,12 +634,18 @@ class TestMemory:
         disk.play(act)
 
     def test_as_many_are_in_memory_as_the_class_allows(self, disk: Disk) -> None:
+        alive: WeakSet[Account] = WeakSet()
+
         class FewAccounts(Account):
             """Few of them at a time."""
 
             id = "Account"
             max_in_memory = 5
             idle_after = None
+
+            def __init__(self) -> None:
+                super().__init__()
+                alive.add(self)
 
         async def act(stage: Stage) -> None:
             client = stage.connect()
@@ -599,6 +656,8 @@ class TestMemory:
             assert figures is not None
             assert figures.in_memory == 5
             assert figures.loads - figures.evictions == 5
+            gc.collect()
+            assert len(alive) == 5
             await stage.wait(1_000_000)
             assert (await stage.health("Account")).entities == figures
             for number in range(40):
@@ -920,9 +979,15 @@ class Happened(Event, type="Account.Happened"):
     account: str
 
 
+def apply_nothing(self: object, event: object) -> None: ...
+
+
+def start_nothing(self: object) -> None: ...
+
+
 def declare(namespace: dict[str, Any], *, key: str | None = "account") -> type[Entity[Deposited]]:
     """Declare a class of entities."""
-    body = {"__doc__": "Wrong.", "__module__": __name__, "apply": lambda _self, _event: None, **namespace}
+    body: dict[str, Any] = {"__doc__": "Wrong.", "__module__": __name__, "apply": apply_nothing, **namespace}
     options = {} if key is None else {"key": key}
     made: type[Entity[Deposited]] = types.new_class(
         "Wrong", (Entity[Deposited],), options, lambda namespace: namespace.update(body)
@@ -954,10 +1019,10 @@ class TestDeclarations:
                 "handle(): a handler of an entity decides at once: make it a plain method",
             ),
             ({"handle": handler(Deposit, Decision)}, "handle(): returns a Decision of an unknown reply"),
-            ({"look": handler(Look, Balance), "apply": Entity.apply}, "has no apply()"),
+            ({"look": handler(Look, Balance), "apply": vars(Entity)["apply"]}, "has no apply()"),
             ({"look": handler(Look, Balance), "apply": async_handler}, "apply() is async"),
             (
-                {"look": handler(Look, Balance), "on_start": lambda _self: None},
+                {"look": handler(Look, Balance), "on_start": start_nothing},
                 "on_start() is not called for entities",
             ),
             ({"look": handler(Look, Balance), "concurrency": 2}, "remove concurrency and on_timeout"),

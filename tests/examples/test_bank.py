@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ pytestmark = [
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def served(folder: Path) -> Generator[subprocess.Popen[bytes]]:
     node = subprocess.Popen(
         command("bank", "serve", folder), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

@@ -301,7 +301,8 @@ class EntityHost:
     def _commit(self, instance: _Instance, item: PendingRequest, route: Route, result: Any) -> None:
         """Write what a command has decided: its events, its answer and what it has sent are in one page."""
         events: Sequence[Struct] = ()
-        if type(result) is Decision:
+        kind = type(result)  # pyright: ignore[reportUnknownVariableType]  # any class
+        if kind is Decision:
             result, events = result.reply, result.events
         assert route.reply is not None
         data = route.reply.write(result)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from inspect import iscoroutinefunction
+from inspect import getattr_static, iscoroutinefunction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, final, get_args, get_origin
 
@@ -232,7 +232,7 @@ def _check_class(cls: type[Entity[Any]], spec: CapabilitySpec, where: str) -> No
     for name, why in _NOT_FOR_ENTITIES.items():
         if getattr(cls, name) is not getattr(Capability, name):
             raise ContractError(f"{where}: {name}() is not called for entities: {why}")
-    if cls.apply is Entity.apply:
+    if getattr_static(cls, "apply") is getattr_static(Entity, "apply"):
         raise ContractError(f"{where} has no apply(): write one, which changes the state")
     if iscoroutinefunction(cls.apply):
         raise ContractError(f"{where}: apply() is async, but changes only the state: make it a plain method")
