@@ -1731,6 +1731,34 @@ class TestBrokenDisks:
         with hushed("bus", "journal"):
             disk.play(act)
 
+    @pytest.mark.guarantee("G545")
+    def test_a_step_whose_command_times_out_before_its_claim_is_durable_is_not_begun(
+        self, disk: Disk, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        is_open = asyncio.Event()
+
+        @plan
+        async def follows(shop: Shop) -> str:
+            await is_open.wait()
+            return str((await shop.step("charge", charge)).number)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            name = client.command("Shop.Follow", {"plan": "follows"}, timeout=1000)
+            await stage.settle()
+            with broken_disk(monkeypatch, JournalFullError("the disk is full")):
+                is_open.set()
+                await stage.wait(2000)
+            await stage.wait(1000)
+            client.fault(name, "Sys.Timeout")
+            assert calls == []
+            assert await listed(stage) == []
+            assert (await stage.bus.ask(Replay(name))).outcome == "replied"
+            assert calls == ["charge 1"]
+
+        with hushed("bus", "journal"):
+            disk.play(act)
+
     @pytest.mark.guarantee("G537")
     def test_on_a_failed_disk_nothing_is_called(
         self, disk: Disk, calls: list[str], monkeypatch: pytest.MonkeyPatch
