@@ -70,6 +70,23 @@ def test_one_way_calls_fail_during_the_backoff_of_a_restart(loop: ActorSystem, c
     assert book == [(2, "found")]
 
 
+def test_a_handle_made_while_the_child_is_down_works_later(loop: ActorSystem, clock: VirtualClock) -> None:
+    book: Book = []
+    root = one_for_one(loop, child("worker", backoff=Backoff(initial=0.1)).of(Worker, book))
+    settle(loop)
+    loop.kill_actor(root.address("worker"))
+    settle(loop)
+    handle = root.handle(Worker, "worker")
+    assert not is_alive(handle)
+    assert handle.note.try_send("lost") is False
+    repr(handle)
+    clock.advance(0.101)
+    settle(loop)
+    handle.note("found")
+    settle(loop)
+    assert book == [(2, "found")]
+
+
 def test_a_handle_never_reaches_an_old_incarnation(loop: ActorSystem, book: Book) -> None:
     # A slow exit: the old incarnation is STOPPING while messages are sent.
 

@@ -47,6 +47,7 @@ from tests.core.support import (
     fill,
     idle,
     record,
+    run_message,
     settle,
 )
 
@@ -165,6 +166,42 @@ def test_an_init_that_ends_its_own_actor(
     (note,) = exits(notes)
     assert (note.reason, type(note.cause)) == (reason, cause), "the first wish stands"
     assert loop.statistics().in_flight == 0
+
+
+@pytest.mark.guarantee("G44", "G22")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("wish", ["none", "stop", "kill"])
+@pytest.mark.parametrize("where", ["outside", "in a turn"])
+def test_an_interrupt_in_an_init_ends_the_loop(
+    loop: Loop, diary: RecordingObserver, error: BaseException, wish: str, where: str
+) -> None:
+    born: list[ActorId] = []
+
+    def init(ctx: Context[Any]) -> None:
+        born.append(ctx.self_id)
+        if wish == "stop":
+            ctx.loop.stop_actor(ctx.self_id)
+        elif wish == "kill":
+            ctx.loop.kill_actor(ctx.self_id)
+        raise error
+
+    def give_birth(ctx: object) -> None:
+        add_child(loop, idle, init)
+
+    parent = loop.spawn(run_message)
+
+    def go() -> None:
+        if where == "outside":
+            give_birth(None)
+        else:
+            loop.send(parent, give_birth)
+        loop.run()
+
+    with pytest.raises(type(error)) as caught:
+        go()
+    assert caught.value is error
+    assert loop.statistics().alive == 0
+    assert sorted(int(actor) for actor, _ in diary.stopped) == sorted([int(parent), int(born[0])])
 
 
 @pytest.mark.guarantee("G44", "G24")

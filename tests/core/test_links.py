@@ -121,6 +121,23 @@ def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str, seen
     ]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_unlink_takes_a_link_back_once_from_either_side(loop: Loop, turned: bool) -> None:
+    one, other, ended = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
+    loop.link(one, ended)
+    loop.stop_actor(ended)
+    for pair in ((one, other), (one, one), (one, ended), (ended, one)):
+        assert not loop.unlink(*pair), "there is no link"
+    pair = (other, one) if turned else (one, other)
+    for _ in range(2):
+        loop.link(one, other)
+        assert loop.unlink(*pair)
+        assert not loop.unlink(*pair)
+        assert not loop.unlink(*reversed(pair))
+    loop.fail_actor(one)
+    assert loop.status(other) is ActorStatus.RUNNING
+
+
 # --- making and taking back ---------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import pytest
 from bandstand.actor import Actor, ActorSystem, ask, tell
 from bandstand.core import ExitReason
 from bandstand.errors import IgnoreChild, RestartLimitError, StartError, TargetEndedError
-from bandstand.pool import OnDeath, Pool, pooled
+from bandstand.pool import ByKey, OnDeath, Pool, pooled
 from tests.actor.players import ride
 from tests.core.support import Boom, RecordingObserver, settle
 from tests.pool.workers import Calm, Hand, balanced, buried
@@ -102,6 +102,23 @@ async def test_a_requeued_ask_is_answered_by_another_worker(loop: ActorSystem) -
     with pytest.raises(TargetEndedError) as caught:
         await pool.handle.broken()
     assert isinstance(caught.value.__cause__, Boom)
+
+
+@pytest.mark.guarantee("G223", "G226")
+async def test_a_requeued_message_keeps_the_order_of_its_key(loop: ActorSystem) -> None:
+    book: list[Any] = []
+    gate = asyncio.Event()
+    pool = pooled(loop, 1, routing=ByKey(lambda *_: "k"), on_death=OnDeath.REQUEUE_ALL).spawn(Hand, book)
+    reply = pool.handle.slowly(0, gate)
+    for number in range(1, 4):
+        pool.handle.note(number)
+    await asyncio.sleep(0.001)
+    kill_first(loop, pool)
+    gate.set()
+    assert await reply == 0
+    await asyncio.sleep(0.001)
+    done = [entry for entry in book if entry not in ("made", (0, "cancelled"))]
+    assert done == [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
 
 
 @pytest.mark.guarantee("G226")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bandstand.actor import ActorSystem
 from bandstand.errors import InvalidArgumentError
-from bandstand.pool import ByKey, Routing, pooled
+from bandstand.pool import ByKey, Pool, Routing, pooled
 from bandstand.supervision import place_of
 from bandstand.supervision.supervisor import consistent_hash
 from bandstand.topic import Topic
@@ -135,6 +135,30 @@ def test_keys_are_spread_evenly_and_stably() -> None:
 
 PLACES = [3, 3, 4, 3, 1]
 PARTITIONS = [3, 5, 6]
+
+
+@pytest.mark.guarantee("G224")
+async def test_a_broadcast_waits_for_restarted_workers(loop: ActorSystem) -> None:
+    book: list[Any] = []
+    gate = asyncio.Event()
+    pool: Pool[Hand] = pooled(loop, 2, routing=Routing.BROADCAST, mailbox=2).spawn(Hand, book)
+    pool.handle.hold(gate)
+    pool.handle.note("a")
+    await asyncio.sleep(0.001)
+    assert not pool.handle.note.try_send("no room")
+    first = pool.status().workers[0].actor
+    assert first is not None
+    loop.kill_actor(first)
+    await asyncio.sleep(0.001)
+    assert (2, "a") in book
+    assert (1, "a") not in book
+    assert pool.handle.note.try_send("b") is False
+    gate.set()
+    await asyncio.sleep(0.001)
+    assert (1, "a") in book
+    status = pool.status()
+    assert (status.accepted, status.handled, status.dead) == (4, 3, 1)
+    assert pool.handle.note.try_send("room")
 
 
 @pytest.mark.guarantee("G224")

@@ -146,6 +146,29 @@ async def test_receivers_get_what_is_left_and_then_the_end(capacity: Capacity) -
         await anext(channel)
 
 
+@pytest.mark.guarantee("G94")
+async def test_waiting_operations_fail_at_once() -> None:
+    full = Channel[int](1)
+    await full.send(0)
+    senders = [await start_waiting(full.send(number, timeout=1.0)) for number in (1, 2, 3)]
+    full.close()
+    assert [await result_of(task) for task in senders] == [ChannelClosedError] * 3
+    assert full.statistics().refused == 3
+    assert drain(full) == [0]
+    empty = Channel[int]()
+    receivers = [await start_waiting(empty.receive()) for _ in range(3)]
+
+    async def loop() -> list[int]:
+        return [item async for item in empty]
+
+    looping = asyncio.create_task(loop())
+    await iterate(2)
+    empty.close()
+    assert [await result_of(task) for task in receivers] == [ChannelClosedError] * 3
+    assert await looping == []
+    check_counters(full, empty)
+
+
 ODD: list[Any] = [
     None, (), (1,), (1, 2, 3), 0, False, "", [], {}, b"",
     ValueError("x"), ValueError, StopIteration(1), StopIteration, StopAsyncIteration(), StopIteration((1, 2)),

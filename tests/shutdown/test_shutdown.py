@@ -18,11 +18,11 @@ from bandstand.errors import (
     WrongThreadError,
 )
 from bandstand.pool import OnDeath, pooled
-from bandstand.shutdown import GracefulShutdown, PhaseEnd, ShutdownPhase
+from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, ShutdownPhase
 from bandstand.supervision import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.support import idle
-from tests.shutdown.actors import Book, PingPong, Slow, Worker
+from tests.shutdown.actors import Book, PingPong, Slow, Stubborn, Worker
 from tests.shutdown.conftest import Drive, LoopMaker
 
 
@@ -308,6 +308,27 @@ def test_a_supervisor_stops_its_children_in_its_own_order(
     ends = [word for word in book.words if not word.endswith("begins to end")]
     assert ends == ["youngest ends", "third ends", "second ends", "first ends"]
     assert loop.events.counts().restarts == 0
+
+
+@pytest.mark.guarantee("G263", "G264")
+def test_a_hanging_actor_is_killed(
+    make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = make_loop()
+    loop.spawn(Slow, book, "older", 10)
+    stubborn = loop.spawn(Stubborn, book)
+    stubborn.work()
+    shutdown = GracefulShutdown(loop, drain_timeout=0, actor_timeout=0.3, stop_timeout=1.0)
+    at(loop, 5, shutdown.begin)
+    report = drive(loop, shutdown)
+    assert [busy.name for busy in report.killed] == ["Stubborn"]
+    assert report.of(ShutdownPhase.STOP).end is PhaseEnd.TIMED_OUT
+    assert report.of(ShutdownPhase.STOP).duration * 1000 == 1000
+    assert report.of(ShutdownPhase.STOP).left == (Busy("Stubborn", 0, is_at_work=True),)
+    assert (315, "older ends") in book.entries
+    assert loop.statistics().alive == 0
+    assert "killed actors that had not ended in time: Stubborn (at work)" in caplog.text
+    assert "has no supervisor" not in caplog.text, "it is said once"
 
 
 # --- once ----------------------------------------------------------------------------------------------------------------------

@@ -546,6 +546,21 @@ def test_sup_stopped_while_a_backoff_pends_or_its_end_lies_in_the_mailbox(
     assert loop.statistics().alive == int(is_due), "only the one that stopped it"
 
 
+@pytest.mark.guarantee("G47", "G57")
+def test_stop_child_of_one_whose_restarts_fail_leaves_those_before_it_alone(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=2)
+    failing = child("a", init=Fails(10**6))
+    sup = start(loop, child("first"), failing, child("b"), strategy=REST_FOR_ONE, max_restarts=10**6)
+    loop.send(id_of(sup, "a"), crash)
+    for _ in range(3):
+        loop.poll_once()
+    assert sup.stop_child("a")
+    settle(loop)
+    assert phases(sup) == {"first": "up", "a": "down", "b": "down"}
+    order(loop, sup, "first", crash)
+    assert phases(sup) == {"first": "up", "a": "down", "b": "up"}, "b starts again with its group"
+
+
 # --- ends of a supervisor -----------------------------------------------------------------------------------------------
 
 

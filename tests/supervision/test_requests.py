@@ -15,6 +15,7 @@ from bandstand.errors import (
     ChildStateError,
     InvalidArgumentError,
     LoopClosedError,
+    MaxActorsError,
     MaxChildrenError,
     NoSuchActorError,
     NoSuchChildError,
@@ -38,7 +39,7 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.actor.players import elsewhere
-from tests.core.support import Boom, LoopMaker, call_in, idle, run_message, settle
+from tests.core.support import Boom, LoopMaker, call_in, check_statistics, idle, run_message, settle
 from tests.supervision.helpers import (
     Fails,
     NameRecorder,
@@ -75,6 +76,31 @@ REQUESTS: dict[str, Request] = {
     "stop_child": lambda sup: sup.stop_child("a"),
     "stop": lambda sup: sup.stop(),
 }
+
+
+@pytest.mark.parametrize("room", [0, 1, 2])
+def test_spawn_supervisor_without_room_for_all_leaves_no_actor(make_loop: LoopMaker, room: int) -> None:
+    loop = make_loop(max_actors=3)
+    for _ in range(3 - room):
+        loop.spawn(idle)
+    with pytest.raises(MaxActorsError if room == 0 else StartError) as caught:
+        start(loop, child("a"), child("b"))
+    assert room == 0 or isinstance(caught.value.__cause__, MaxActorsError)
+    settle(loop)
+    assert loop.statistics().alive == 3 - room
+    check_statistics(loop)
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_start_child_whose_init_fails_is_not_added(loop: Loop, strategy: Strategy) -> None:
+    sup = start(loop, child("a"), strategy=strategy, max_restarts=0)
+    with pytest.raises(StartError, match=r"'b'.*'root'.*Boom\('init'\)"):
+        sup.start_child(child("b", init=bad_init))
+    settle(loop)
+    assert phases(sup) == {"a": "up"}
+    assert loop.status(sup.actor) is ActorStatus.RUNNING, "it counts for nothing"
+    sup.start_child(child("b"))
+    assert running(sup) == ["a", "b"]
 
 
 # --- spawn_supervisor ---------------------------------------------------------------------------------------------------
