@@ -249,6 +249,14 @@ class TestWriting:
         booth.wire.waiting = 1
         assert not booth.is_flushed()
 
+    async def test_much_at_once_is_not_kept(self) -> None:
+        booth = Booth(write_high=1000)
+        assert booth.wire.high == 1000
+        booth.line.data_received(request(1, data="x" * 1000))
+        assert booth.wire.answers() == ids(1)
+        await turn()
+        assert len(booth.wire.written) == 1
+
     async def test_an_event_for_many_is_encoded_once(self) -> None:
         booths = [Booth() for _ in range(10)]
         booths[0].line.data_received(request(1, kind="event"))

@@ -85,7 +85,11 @@ def count_dead_as_handled(stats: Any) -> Any:
 
 
 def forget_dead(stats: Any) -> Any:
-    return lambda runtime: replace(stats(runtime), dead=0)
+    def forgetful(runtime: PodRuntime) -> PodStats:
+        counted: PodStats = replace(stats(runtime), dead=0)
+        return counted
+
+    return forgetful
 
 
 OPENED: list[int] = []
@@ -100,7 +104,10 @@ def leave_descriptor(run: Any) -> Any:
 
 
 def swap_answers(settle: Any) -> Any:
-    return lambda sender, number, outcome: settle(sender, number + 1, outcome)
+    def swapped(sender: pod_senders.Sender, number: int, outcome: object) -> None:
+        settle(sender, number + 1, outcome)
+
+    return swapped
 
 
 @pytest.mark.once
