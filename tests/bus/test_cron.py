@@ -88,6 +88,7 @@ def is_valid(expression: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @given(time=st.tuples(fields(0, 59), fields(0, 23)), days=DAYS, after=MOMENTS)
 @settings(max_examples=60)
 def test_in_utc_every_expression_is_as_another_implementation_says(
@@ -98,6 +99,7 @@ def test_in_utc_every_expression_is_as_another_implementation_says(
     assert ticks(expression, "UTC", after, 5) == list(islice(others(expression, "UTC", after), 5))
 
 
+@pytest.mark.slow
 @given(time=TIMES_OF_DAY, days=DAYS, zone=st.sampled_from(ZONES), after=MOMENTS)
 @settings(max_examples=60)
 def test_times_of_the_day_are_as_another_implementation_says_in_every_zone(
@@ -125,8 +127,8 @@ CHANGES = (
 
 
 @pytest.mark.parametrize(("zone", "start"), CHANGES)
-@pytest.mark.parametrize("minutes", ["*", "*/7", "*/30"])
-@pytest.mark.parametrize("hours", ["*", "*/5", "0-2", "1,2,23"])
+@pytest.mark.parametrize("minutes", ["*/7"])
+@pytest.mark.parametrize("hours", ["*", "*/5", "1,2,23"])
 def test_a_period_matches_every_local_time_that_a_clock_shows(
     zone: str, start: datetime, minutes: str, hours: str
 ) -> None:

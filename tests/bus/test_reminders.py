@@ -568,6 +568,7 @@ class TestCommands:
         world.play(before, is_crash=True)
         world.play(after)
 
+    @pytest.mark.slow
     def test_many_at_once_do_not_flood_the_mailbox(self, world: World, notes: list[str]) -> None:
         count = 3000
         at = datetime.fromtimestamp(NOON / 1000 + 3600, UTC)
@@ -591,6 +592,7 @@ class Other(Capability):
 
 @pytest.mark.guarantee("G531")
 class TestCrashes:
+    @pytest.mark.slow
     def test_every_tick_is_sent_once_whatever_page_is_the_last_one(
         self, world: World, notes: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -629,6 +631,7 @@ class TestCrashes:
             world.play(rest)
             assert world.requests()[:4] == requests
 
+    @pytest.mark.slow
     def test_a_start_from_a_checkpoint_finds_the_same(
         self, world: World, notes: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
