@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import signal
 import sys
@@ -274,7 +275,7 @@ async def test_a_function_that_gets_the_frame_of_the_body_is_not_a_signal_handle
     async with Scope() as scope:
         scope.launch(hang(log))
         await iterate()
-        cancel(sys._getframe())
+        cancel(inspect.currentframe())
         await iterate()
         log.append("the body goes on")
     assert log == ["child ended", "the body goes on"]
