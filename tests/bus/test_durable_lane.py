@@ -717,6 +717,43 @@ class TestStopping:
         disk.play(after)
 
 
+class WithdrawIt:
+    """Tell the router to withdraw the command `it`."""
+
+
+@pytest.mark.guarantee("G461", "G463")
+def test_a_command_that_is_withdrawn_when_its_handler_has_answered_has_ended(
+    disk: Disk, ledger: list[str]
+) -> None:
+    async def before(stage: Stage) -> None:
+        router = stage.node.bus._router  # pyright: ignore[reportPrivateUsage]  # two messages in one order
+
+        def withdraw(_message: WithdrawIt) -> None:
+            pending = router.requests.find("it")
+            assert isinstance(pending, PendingRequest)
+            # Its answer is the next message in the mailbox of the router.
+            assert pending.is_answered
+            assert pending.is_queued
+            router.withdraw(pending)
+
+        router.handlers[WithdrawIt] = withdraw
+        Bank.hooks.append(lambda: router.post(WithdrawIt()))
+        client = stage.connect()
+        client.command("Bank.Deposit", {"cents": 1, "then": "hook"}, name="it")
+        await stage.settle()
+        # What the handler has sent takes effect: it has carried the command out.
+        assert disk.kinds() == [["request"], ["answer", "event"]]
+        disk.crash()
+
+    async def after(stage: Stage) -> None:
+        await stage.settle()
+        assert ledger == ["deposit 1"]
+        assert (await stage.bus.ask(ListDeadLetters())).letters == []
+
+    disk.play(before)
+    disk.play(after)
+
+
 @pytest.mark.guarantee("G555")
 class TestDeadLettersAndAnswers:
     """What happens to a dead letter because of a command is in the page of its answer."""

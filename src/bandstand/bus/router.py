@@ -742,7 +742,11 @@ class Router:
             self.retries.cancel(pending)
             if pending.entry is not None:
                 assert self.durable is not None
-                self.durable.withdraw(pending)
+                if pending.answer is None:
+                    self.durable.withdraw(pending)
+                else:
+                    # The answer is in the mailbox, so the handler is done: what it has sent takes effect.
+                    self.durable.answer(pending, pending.answer, False)  # noqa: FBT003  # by position: it is compiled
             self.abandon(pending)
             self.counters.withdrawn += 1
             route = pending.route
