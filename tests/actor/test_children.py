@@ -17,7 +17,7 @@ from bandstand.errors import (
 )
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from tests.actor.answers import answer
-from tests.actor.players import Book, Noter, spin, turns
+from tests.actor.players import Book, Noter, Slow, spin, turns
 from tests.core.support import Boom, settle
 
 pytestmark = pytest.mark.guarantee("G66")
@@ -113,6 +113,24 @@ def test_children_end_with_their_parent_the_last_one_first(loop: ActorSystem, en
     settle(loop)
     own = {"crash": ["-parent PANIC"], "kill": []}.get(end, ["-parent NORMAL"])
     assert book == [*own, "-c NORMAL", "-b NORMAL", "-a NORMAL"]
+    assert loop.statistics().alive == 0
+
+
+def test_grandchildren_end_before_their_parents_siblings(loop: ActorSystem, book: Book) -> None:
+    class Grand(Parent):
+        def on_start(self) -> None:
+            self.spawn(Named, self.book, "first")
+            self.spawn(Parent, self.book, "x", "y")
+            self.spawn(Slow, self.book)
+
+    parent = loop.spawn(Grand, book)
+    spin(loop)
+    assert book == ["starting", "started"]
+    parent.stop()
+    spin(loop)
+    others = ["-parent NORMAL", "-parent NORMAL", "-y NORMAL", "-x NORMAL", "-first NORMAL"]
+    assert [entry for entry in book[2:] if entry in others] == others
+    assert book[2:].index(("stopping", "NORMAL", None)) < book[2:].index("stopped")
     assert loop.statistics().alive == 0
 
 

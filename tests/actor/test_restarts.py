@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from bandstand.actor import Actor, ActorSystem, ask, child, id_of, is_alive, tell
 from bandstand.core import ActorId, ChildExit, ExitReason
-from bandstand.errors import NoSuchActorError
+from bandstand.errors import NoSuchActorError, TargetEndedError
 from bandstand.supervision import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.actor.answers import answer
@@ -190,6 +191,23 @@ def test_handles_on_other_threads_survive_restarts(loop: ActorSystem, diary: Rec
         assert handled == [what for what in accepted[me] if what not in dead]
     numbers = [number for number, _ in book]
     assert numbers == sorted(numbers)  # a newer message never reaches an older incarnation
+
+
+async def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: ActorSystem) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []))
+    handle = root.handle(Worker, "worker")
+
+    def work() -> list[int]:
+        found = [handle.incarnation.blocking()]
+        handle.crash()
+        while True:
+            try:
+                found.append(handle.incarnation.blocking())
+            except (NoSuchActorError, TargetEndedError):
+                continue
+            return found
+
+    assert await asyncio.to_thread(work) == [1, 2]
 
 
 class Cat(Actor):

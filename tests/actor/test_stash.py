@@ -320,6 +320,34 @@ def test_a_stash_belongs_to_an_actor_and_its_thread(loop: ActorSystem) -> None:
     assert stashes[0].limit == 100
 
 
+@pytest.mark.guarantee("G235")
+def test_two_stashes_are_independent(loop: ActorSystem, book: Book) -> None:
+    class Sorter(Actor):
+        def __init__(self) -> None:
+            self.even, self.odd = Stash(self), Stash(self)
+            self.wanted: set[int] = set()
+
+        @tell
+        def note(self, number: int) -> None:
+            if number % 2 not in self.wanted:
+                (self.odd if number % 2 else self.even).keep()
+            book.append(number)
+
+        @tell
+        def want(self, rest: int) -> None:
+            self.wanted.add(rest)
+            (self.odd if rest else self.even).release()
+
+    sorter = loop.spawn(Sorter)
+    for number in range(6):
+        sorter.note(number)
+    sorter.want(1)
+    sorter.note(7)
+    sorter.want(0)
+    settle(loop)
+    assert book == [1, 3, 5, 7, 0, 2, 4]
+
+
 @pytest.mark.guarantee("G236")
 def test_stashed_messages_do_not_keep_the_loop_busy(loop: ActorSystem) -> None:
     client = loop.spawn(Client, [])

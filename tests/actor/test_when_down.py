@@ -29,6 +29,7 @@ from bandstand.supervision import (
     DynamicSpec,
     DynamicSupervisor,
     RestartPolicy,
+    Strategy,
     Supervisor,
     SupervisorSpec,
     spawn_supervisor,
@@ -176,6 +177,31 @@ def test_an_ask_waits_while_a_nested_supervisor_is_down(loop: ActorSystem, clock
     assert root.child("inner") is None
     reply = handle.incarnation()
     assert result_of(loop, clock, reply, 101) == 2
+
+
+async def test_an_ask_waits_while_a_group_stops(virtual_system: ActorSystem) -> None:
+    class Slow(Actor):
+        @ask
+        def ready(self) -> bool:
+            return True
+
+        @tell
+        async def work(self) -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                await asyncio.sleep(0.05)
+
+    specs = child("worker").of(Worker, []), child("slow").of(Slow)
+    root = one_for_one(virtual_system, *specs, strategy=Strategy.ONE_FOR_ALL)
+    worker, slow = root.handle(Worker, "worker"), root.handle(Slow, "slow")
+    slow.work()
+    await turns()
+    worker.crash()
+    await turns()
+    assert not is_alive(slow)
+    assert await slow.ready()
+    assert await worker.incarnation() == 2
 
 
 def test_asks_that_find_a_full_mailbox_at_the_restart_fail(loop: ActorSystem, clock: VirtualClock) -> None:

@@ -27,7 +27,9 @@ from bandstand.errors import (
     InvalidArgumentError,
     LoopClosedError,
     NoSuchActorError,
+    RestartLimitError,
 )
+from bandstand.testing import run_async
 from tests.core.child_groups import (
     RecordingChildGroup,
     Stubborn,
@@ -39,6 +41,8 @@ from tests.core.child_groups import (
 from tests.core.support import (
     USER_LANES,
     Boom,
+    HostFactory,
+    LoopMaker,
     OnStart,
     RecordingObserver,
     Seen,
@@ -403,6 +407,25 @@ def test_system_messages_and_timers_are_not_kept(loop: Loop, diary: RecordingObs
     ]
 
 
+@pytest.mark.guarantee("G51", "G21")
+@pytest.mark.parametrize("why", ["no family", "no supervisor", "the supervisor has ended", "the loop ends"])
+def test_an_unkept_mailbox_becomes_dead_letters(loop: Loop, diary: RecordingObserver, why: str) -> None:
+    boss, family = add_supervisor(loop)
+    supervisor = {"no family": loop.spawn(idle), "no supervisor": None}.get(why, boss)
+    child = add_child(loop, idle, supervisor=supervisor, keeps=True)
+    write(loop, child)
+    if why == "the supervisor has ended":
+        loop.stop_actor(boss)
+        loop.stop_actor(child)
+    elif why == "the loop ends":
+        family.children.append(child)
+        loop.destroy()
+    else:
+        loop.stop_actor(child)
+    assert family.kept == []
+    assert [data for _, _, data, *_ in diary.dead] == IN_ORDER
+
+
 @pytest.mark.guarantee("G51", "G10", "G24")
 def test_a_child_group_that_raises_on_keep(
     loop: Loop, diary: RecordingObserver, caplog: pytest.LogCaptureFixture
@@ -547,3 +570,37 @@ def failing(loop: Loop, error: BandstandError) -> ActorId:
     actor = loop.spawn(lambda ctx, data: loop.kernel.fail(error))
     loop.send(actor, "now")
     return actor
+
+
+@pytest.mark.guarantee("G48", "G26")
+def test_a_loop_that_failed_before_run_raises_in_run(loop: Loop, diary: RecordingObserver) -> None:
+    error = RestartLimitError("the first one counts")
+    actor = loop.spawn(idle)
+    loop.kernel.fail(error)
+    loop.kernel.fail(RestartLimitError("second"))
+    assert loop.status(actor) is ActorStatus.RUNNING
+    assert loop.kernel.is_closed
+    for refused in (loop.kernel.check_open, lambda: loop.spawn(idle)):
+        with pytest.raises(LoopClosedError):
+            refused()
+    with pytest.raises(RestartLimitError) as caught:
+        loop.run()
+    assert caught.value is error
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+    with pytest.raises(LoopClosedError):
+        loop.run()
+
+
+@pytest.mark.guarantee("G48")
+def test_a_failed_loop_cannot_be_entered(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+    loop = make_loop()
+    loop.kernel.fail(RestartLimitError("x"))
+    entered: list[bool] = []
+
+    async def main() -> None:
+        async with loop:
+            entered.append(True)
+
+    with pytest.raises(RestartLimitError):
+        run_async(main, loop_factory=loop_factory)
+    assert entered == []

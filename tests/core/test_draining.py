@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandstand.core import ActorStatus, Lane, Loop, Overflow
+from bandstand.core import ActorId, ActorStatus, Lane, Loop, Overflow
 from bandstand.errors import (
     ActorNotLocalError,
     LoopClosedError,
@@ -26,6 +28,27 @@ from tests.core.support import (
 )
 
 pytestmark = pytest.mark.guarantee("G65")
+
+
+def send_all(loop: Loop, actor: ActorId, count: int, lanes: tuple[Lane, ...] = (Lane.DATA,)) -> None:
+    """Send numbers, by these lanes in turn, from another thread than the loop's."""
+    for number in range(count):
+        loop.send_async(actor, number, lane=lanes[number % len(lanes)])
+
+
+@pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
+def test_messages_before_the_close_have_one_outcome(
+    loop: Loop, diary: RecordingObserver, overflow: Overflow
+) -> None:
+    # Beyond the cap, messages from other threads wait in the inbox without a slot of their own.
+    got: list[Any] = []
+    actor = loop.spawn(collect, got, mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow)
+    in_thread(lambda: send_all(loop, actor, 7))
+    loop.kernel.actors.close_mailbox(actor)
+    settle(loop)
+    assert loop.status(actor) is ActorStatus.STOPPED
+    assert len(got) + len(diary.dead) + len(diary.dropped) == 7
+    assert got[:2] == [0, 1]
 
 
 def test_what_is_refused(loop: Loop, make_loop: LoopMaker) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from bandstand.core import ActorId, ExitReason, Loop, Verdict
+from bandstand.core import ActorId, ActorStatus, ExitReason, Loop, Verdict
 from bandstand.errors import ActorNotLocalError, LoopBusyError, NoSuchActorError
 from tests.core.support import (
     LoopMaker,
+    RecordingObserver,
     call_in,
     idle,
     run_message,
     settle,
+    spin,
 )
 
 pytestmark = pytest.mark.guarantee("G65")
@@ -52,6 +55,30 @@ def test_an_actor_that_is_ending_accepts_nothing_and_does_not_drive_the_loop(
     else:
         loop.stop_actor(actor)
     assert caught == [NoSuchActorError, NoSuchActorError, LoopBusyError]
+
+
+def test_a_coroutine_is_waited_for(loop: Loop, diary: RecordingObserver) -> None:
+    steps: list[str] = []
+
+    async def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
+        steps.append("begin")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        steps.append("end")
+
+    actor = loop.spawn(idle)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
+    loop.send(actor, "never handled")
+    loop.stop_actor(actor)
+    assert loop.status(actor) is ActorStatus.STOPPING
+    assert (diary.stopped, diary.dead) == ([], [])
+    loop.poll_once()
+    with pytest.raises(NoSuchActorError):
+        loop.stop_actor(actor)
+    spin(loop)
+    assert steps == ["begin", "end"], "a second stop does not disturb it"
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+    assert len(diary.dead) == 1
 
 
 def test_a_keyboard_interrupt_in_it_ends_the_loop(make_loop: LoopMaker) -> None:

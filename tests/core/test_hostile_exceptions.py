@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorStatus, Context, ExitReason, Loop
-from tests.core.support import exits, record, settle, spin
+from tests.core.support import exits, idle, record, settle, spin
 from tests.hostile import HOW, hostile
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
@@ -33,6 +33,14 @@ def test_it_is_a_panic_of_a_behavior(loop: Loop, how: str, behavior: Any, is_sup
     spin(loop)
     assert loop.status(actor) is ActorStatus.FAILED
     assert [exit_.reason for exit_ in exits(seen)] == [ExitReason.PANIC] * is_supervised
+
+
+def test_a_link_passes_it_on(loop: Loop, how: str) -> None:
+    one, other = loop.spawn(raiser), loop.spawn(idle)
+    loop.link(one, other)
+    loop.send(one, how)
+    settle(loop)
+    assert loop.status(other) is ActorStatus.FAILED
 
 
 def test_a_listener_that_raises_it_does_no_harm(loop: Loop, how: str, seen: list[Any]) -> None:

@@ -7,6 +7,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from time import monotonic_ns
 from typing import Any
 
@@ -156,6 +157,29 @@ def test_run_inside_a_running_event_loop_is_busy(make_loop: LoopMaker, loop_fact
     run_async(main, loop_factory=loop_factory)
     loop.send(loop.spawn(stopper), "x")
     loop.run(until_idle=True)
+
+
+@pytest.mark.spec("J12")
+@pytest.mark.parametrize("after", range(6))
+@pytest.mark.parametrize("dead_letters", [False, True])
+def test_a_broken_clock_ends_run(make_loop: LoopMaker, after: int, dead_letters: bool) -> None:
+    """Also outside the tick proper, where the next wake-up is reckoned: run() must not hang."""
+    clock = BreakableClock()
+    loop = make_loop(clock=clock)
+    actor = loop.spawn(stopper)
+    loop.send_after(loop.spawn(idle), 50.0, "x")
+    loop.send(actor, "x")
+    if dead_letters:
+        loop.send(actor, "unread")
+    clock.break_with(ValueError("the clock has stopped"), after=after)
+    # With enough good calls the loop falls asleep before the clock breaks: wake it.
+    waker = threading.Timer(0.05, loop.request_stop)
+    waker.start()
+    # From the first tick on, it must be told.
+    with suppress(InternalError) if after >= 2 else pytest.raises(InternalError, match="has stopped"):
+        loop.run()
+    waker.cancel()
+    waker.join()
 
 
 # --- in somebody's event loop -------------------------------------------------------------------------------------------

@@ -139,6 +139,17 @@ def test_a_mailbox_full_of_system_messages_is_fatal(loop: Loop, diary: Recording
     assert loop.status(boss) is ActorStatus.RUNNING
 
 
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G8")
+def test_reserved_messages_take_nothing_from_the_unreserved(loop: Loop) -> None:
+    boss = loop.spawn(idle, mailbox_cap=10)
+    for child in [loop.spawn(idle, supervisor=boss) for _ in range(30)]:
+        loop.stop_actor(child)
+    for _ in range(10):
+        assert speak(loop, boss)
+    assert not speak(loop, boss)
+
+
 @pytest.mark.spec("J5")
 @pytest.mark.parametrize("count", [1, 3, 300, 900])
 def test_a_tag_that_is_let_go_of_may_send_to_the_mailbox_it_was_in(loop: Loop, count: int) -> None:

@@ -138,6 +138,18 @@ PARTITIONS = [3, 5, 6]
 
 
 @pytest.mark.guarantee("G224")
+def test_a_broadcast_reaches_every_worker_once(loop: ActorSystem) -> None:
+    book: list[Any] = []
+    pool = pooled(loop, 3, routing=Routing.BROADCAST).spawn(Hand, book)
+    pool.handle.note("a")
+    pool.handle.note("b")
+    settle(loop)
+    assert sorted(book[3:]) == [(worker, what) for worker in range(3) for what in "ab"]
+    status = pool.status()
+    assert (status.accepted, status.handled) == (6, 6)
+
+
+@pytest.mark.guarantee("G224")
 async def test_a_broadcast_waits_for_restarted_workers(loop: ActorSystem) -> None:
     book: list[Any] = []
     gate = asyncio.Event()

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from bandstand.core import Loop, Verdict
-from bandstand.scope import UNBOUNDED, Channel, EndedBy, consume
+from bandstand.scope import UNBOUNDED, Channel, Consumer, EndedBy, consume
 from bandstand.scope._consumer import ActorReceive, ItemCoroutine
+from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from tests.core.support import Boom, settle
 from tests.scope.support import filled_channel, in_thread
 
@@ -155,6 +156,26 @@ def test_scheduling_twice_gives_one_turn(loop: Loop) -> None:
     assert receive.is_scheduled
     assert loop.statistics().waiting == 1
     receive.detach()
+
+
+def test_a_spurious_message_leaves_it_in_the_queue(loop: Loop) -> None:
+    channel, got = Channel[int](UNBOUNDED), list[int]()
+    work = Consumer(channel, got.append)
+    receives: list[ActorReceive] = []
+
+    def init(ctx: Any) -> Any:
+        state = work.init(ctx)
+        receives.append(state.receive)
+        return state
+
+    spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("x", run=work.run, init=init)]))
+    settle(loop)
+    receives[0].schedule()
+    settle(loop)
+    assert channel.statistics().receivers == 1
+    channel.try_send(1)
+    settle(loop)
+    assert got == [1]
 
 
 @pytest.mark.parametrize("verdict", [None, Verdict.OK, Verdict.STOP, Verdict.FAIL], ids=str)

@@ -134,6 +134,21 @@ def test_a_keyboard_interrupt_in_a_callback_is_raised_after_all_callbacks() -> N
     assert token.cancelled
 
 
+@pytest.mark.guarantee("G101")
+def test_a_listener_that_raises_does_not_prevent_the_others() -> None:
+    class Broken:
+        def on_cancelled(self) -> None:
+            raise ValueError("oops")
+
+    token, listener = CancelToken(), CountingListener()
+    token.add_listener(Broken())
+    token.add_listener(listener)
+    with captured_log() as logged:
+        token.cancel()
+    assert listener.calls == 1
+    assert "the other listeners are notified" in logged[0]
+
+
 # -- listeners ---------------------------------------------------------------------------------------------------------
 
 

@@ -481,6 +481,21 @@ def test_requests_to_an_ending_supervisor(loop: Loop, recorder: NameRecorder, re
                 request(sup)
 
 
+def test_a_dynamic_supervisor_that_is_ending(loop: Loop) -> None:
+    with StubbornCoroutine() as gate:
+        sup = spawn_supervisor(loop, DynamicSpec(child=child("a", gate)))
+        loop.send(sup.start_child(), "begin")
+        spin(loop)
+        sup.stop()
+        with pytest.raises(ChildStateError, match=r"'root' is stopping"):
+            sup.start_child()
+        assert not sup.stop_child("a-1")
+        gate.open()
+        spin(loop)
+        with pytest.raises(ChildStateError, match=r"'root' has ended"):
+            sup.start_child()
+
+
 @pytest.mark.parametrize("how", ["kill", "stop", "fail"])
 def test_requests_to_a_supervisor_that_was_ended_from_outside(loop: Loop, how: str) -> None:
     sup = start(loop, child("a"), child("down"))
