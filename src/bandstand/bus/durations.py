@@ -8,6 +8,7 @@ from typing import Final
 
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS
 from bandstand.errors import InvalidArgumentError
+from bandstand.errors.formatting import safe_repr
 from bandstand.errors.validation import to_ms
 
 __all__ = ("checked_timeout_ms", "parse_duration", "to_whole_ms")
@@ -50,7 +51,7 @@ def parse_duration(text: str) -> float:
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise InvalidArgumentError(
-            f"{text!r} is not a time: pass seconds, or a number with a unit, such as 500ms, 5s, 2min or 1h"
+            f"{safe_repr(text)} is not a time: pass seconds, or a number with a unit, such as 500ms, 5s, 2min or 1h"
         )
     number = float(found[1].replace("_", ""))
     return number / 1000 if found[2] == "ms" else number * _UNITS[found[2] or "s"]

@@ -44,7 +44,7 @@ from bandstand.errors import (
     ContractViolationError,
     JournalFullError,
 )
-from bandstand.errors.formatting import describe_exception
+from bandstand.errors.formatting import describe_exception, safe_str
 from bandstand.persistence.records import stream_name
 
 if TYPE_CHECKING:
@@ -497,7 +497,7 @@ class EntityHost:
         if isinstance(failure, JournalFullError):
             fault_type, text = (
                 UNAVAILABLE,
-                f"{name} cannot be loaded: {failure}; nothing was done: try again later",
+                f"{name} cannot be loaded: {safe_str(failure)}; nothing was done: try again later",
             )
         else:
             logger.error("%s cannot be loaded", name, exc_info=failure)

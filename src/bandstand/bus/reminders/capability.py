@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = (
     "NODE",
     "CancelReminder",
+    "CancelReminderResult",
     "ListReminders",
-    "ReminderCancelled",
     "ReminderCapability",
     "ReminderInfo",
     "ReminderIsSet",
@@ -81,7 +81,7 @@ class ReminderIsSet(Struct):
     """When its command is sent next. Of one that was there already with the same definition: its own next time."""
 
 
-class ReminderCancelled(Struct):
+class CancelReminderResult(Struct):
     """Whether a reminder was cancelled."""
 
     cancelled: bool
@@ -163,7 +163,7 @@ class SetReminder(Command[ReminderIsSet], type="Reminder.Set", retry_safe=True, 
     ] = "one"
 
 
-class CancelReminder(Command[ReminderCancelled], type="Reminder.Cancel", retry_safe=True):
+class CancelReminder(Command[CancelReminderResult], type="Reminder.Cancel", retry_safe=True):
     """Cancel a reminder. A command that it has sent already is not withdrawn."""
 
     name: ReminderName
@@ -203,8 +203,8 @@ class ReminderCapability(Capability):
         schedule = make_schedule(
             now,
             at=msg.at,
-            after=_to_ms(msg.after),
-            every=_to_ms(msg.every),
+            after=_parse_ms(msg.after),
+            every=_parse_ms(msg.every),
             cron=msg.cron,
             timezone=msg.timezone,
         )
@@ -215,9 +215,9 @@ class ReminderCapability(Capability):
         due = self._reminders.set((msg.owner, msg.name), frame, schedule, msg.missed, _parent(item), "$.data")
         return ReminderIsSet(msg.owner, msg.name, to_datetime(due))
 
-    def cancel(self, msg: CancelReminder) -> ReminderCancelled:
+    def cancel(self, msg: CancelReminder) -> CancelReminderResult:
         """Cancel a reminder."""
-        return ReminderCancelled(self._reminders.cancel((msg.owner, msg.name), _parent(self._item())))
+        return CancelReminderResult(self._reminders.cancel((msg.owner, msg.name), _parent(self._item())))
 
     def list(self, msg: ListReminders) -> ReminderPage:
         """List reminders."""
@@ -260,5 +260,5 @@ def _parent(item: PendingRequest) -> PendingRequest | None:
     return item if item.entry is not None else None
 
 
-def _to_ms(duration: int | str | None) -> int | None:
+def _parse_ms(duration: int | str | None) -> int | None:
     return ceil(parse_duration(duration) * 1000) if isinstance(duration, str) else duration

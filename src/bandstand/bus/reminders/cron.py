@@ -239,7 +239,7 @@ def _parse_field(expression: str, place: int, word: str) -> frozenset[int]:
         if numbers is None:
             more = f" or {min(names, key=names.__getitem__)}" if names else ""
             raise InvalidArgumentError(
-                f"cron is {safe_repr(expression)}: {term!r} is not valid as {name}: pass *, a number from {least} to {greatest}{more}, or a range such as "
+                f"cron is {safe_repr(expression)}: {safe_repr(term)} is not valid as {name}: pass *, a number from {least} to {greatest}{more}, or a range such as "
                 f"{least}-{greatest - 1}; steps follow * or a range, as in */2"
             )
         found.update(numbers)

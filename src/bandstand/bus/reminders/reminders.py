@@ -43,7 +43,7 @@ from bandstand.bus.reminders.cron import parse_cron
 from bandstand.bus.reminders.schedule import CronTimes, Missed, Schedule, first_due, plan
 from bandstand.bus.request import NO_REQUESTER, NoRequester, PendingRequest, Requester
 from bandstand.errors import InvalidArgumentError, RefusedError
-from bandstand.errors.formatting import safe_repr
+from bandstand.errors.formatting import safe_repr, safe_str
 
 if TYPE_CHECKING:
     from bandstand.bus.capability_slot import CapabilitySlot
@@ -269,7 +269,7 @@ class Reminders:
                     parse_cron(reminder.schedule.expression, reminder.schedule.timezone)
                 except InvalidArgumentError as error:
                     raise InvalidArgumentError(
-                        f"the reminder {reminder.name} of {reminder.owner} cannot be continued: {error}"
+                        f"the reminder {reminder.name} of {reminder.owner} cannot be continued: {safe_str(error)}"
                     ) from None
                 checked.add(reminder.schedule)
 
