@@ -1,7 +1,7 @@
 """Blocks: sealed segments are merged into one file, and removed when they are old.
 
-A block is there, whole and durable, before its segments are removed. Killed at any moment in between, whoever
-recovers finds the segments, or the block, or both, and the same points each time.
+A block is complete and durable before its segments are removed. After a kill at any moment in between, recovery finds
+the segments, or the block, or both, and the same points each time.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Feeder(Actor):
         self._until = until
         self._acknowledge = acknowledge
         self._at_end = at_end
-        # What is durable, and what was sent; None until the head has said where to continue.
+        # What is durable, and what was sent; None until the head answers where to continue.
         self._durable = 0
         self._sent: int | None = None
         self._is_moving = False

@@ -1,12 +1,12 @@
 """The head of a series: accepts points, and makes them durable.
 
-Points come by the DATA lane, in a bounded mailbox: whoever is faster than the disk is told so. The flush comes by
-timer; what it has made durable is acknowledged. Orders of maintenance come by the MANAGEMENT lane, before all points
-that wait.
+Points arrive on the DATA lane, in a bounded mailbox: a sender that is faster than the disk gets an error. A timer
+flushes, and acknowledges what is durable. Orders of maintenance arrive on the MANAGEMENT lane, before all points that
+wait.
 
 A disk error is not handled here. The head fails, and everything that could be in doubt (a half-written record, a
 buffer) goes with it; its supervisor waits, longer each time, and starts a new one, which recovers what is durable.
-Points that were not acknowledged are brought again by whoever has them.
+Their senders send points again that were not acknowledged.
 """
 
 from __future__ import annotations

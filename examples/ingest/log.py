@@ -5,13 +5,12 @@ be merged.
 
 What one flush writes is one record, so a machine that goes down leaves a tear at the end and no damage in the middle.
 
-Threads write, and whoever stops waiting for a thread does not stop it. So one lock is around everything that touches
-the file: `close` waits for whoever is writing, and nothing is written after it.
+Threads write, and a thread goes on when its caller is cancelled. So a lock protects everything that touches the file:
+`close` waits for a write that is in progress, and nothing is written after it.
 
-An error leaves the last segment in doubt: a part of a record may be there, and a sync that has failed may have thrown
-away what it could not write, although reading still shows it. So whoever meets an error opens the log anew, and
-opening it writes the whole records of the last segment once more, under another name first, before it calls them
-durable.
+An error leaves the last segment in doubt: it may end with a part of a record, and a failed sync may have dropped pages
+that reading still shows. So after an error, open the log again. Opening writes the complete records of the last segment
+once more, under another name first, before it calls them durable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads a folder after a crash at any point. It changes nothing.
 
-Blocks come first: each says in its name which segments it was made from, so segments that somebody was about to
-remove are known, and left out. Then the segments. The last of them may end in the middle of a record; any other
-damage is told, and nothing is guessed.
+It reads the blocks first. The name of a block says which segments it was made from: these are skipped, because they
+were about to be removed. Then it reads the other segments. The last one may end in the middle of a record; any other
+damage is an error.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
       merges       as many as there are jobs; one that fails is not started again
       maintenance
 
-Everybody holds handles of places, not of actors: they are good whoever is restarted.
+Actors hold handles of supervised children, which stay valid over restarts.
 """
 
 from __future__ import annotations

@@ -673,7 +673,7 @@ class JournalIndex:
         self._fail_waiting(_closed(self._directory))
 
     def _is_busy(self) -> bool:
-        """Return whether somebody waits for the thread."""
+        """Return whether a caller waits for the thread."""
         return self._calls > 0 or bool(self._waiting)
 
     async def __aenter__(self) -> Self:

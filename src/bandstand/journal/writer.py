@@ -135,7 +135,7 @@ class JournalWriter:
         self._on_written(writes, page, error)
 
     def _is_busy(self) -> bool:
-        """Return whether somebody waits for the thread."""
+        """Return whether a caller waits for the thread."""
         return self.waiting_bytes > 0 or self._waiting > 0
 
     async def call(self, function: Callable[[Storage], int]) -> int:

@@ -454,7 +454,7 @@ class EventStream:
             return None
 
     def _take_snapshot(self) -> None:
-        """Write a snapshot, if one is due. Nobody waits for it."""
+        """Write a snapshot, if one is due. No caller waits for it."""
         record = self.snapshot_record()
         if record is None:
             return
