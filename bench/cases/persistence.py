@@ -179,7 +179,11 @@ def deposits(accounts: int, size: Size) -> Case:
 def durable_commands(window: int, size: Size) -> Case:
     return Case(
         name=f"commands-{window}",
-        title=f"durable commands, {window} in flight" if window > 1 else "durable commands, one at a time",
+        title=(
+            f"durable commands beside workflows, {window} in flight"
+            if window > 1
+            else "durable commands beside workflows, one at a time"
+        ),
         what="commands whose answers are durable, beside workflows without steps",
         size=size,
         measures={

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -234,6 +237,8 @@ def test_a_node_that_is_killed_again_and_again_sends_every_tick_once(tmp_path: P
             os.kill(node.pid, signal.SIGKILL)
     with start(tmp_path) as node:
         due = int(time.time() - begin)
+        # It sends what is due before it listens.
+        wait_for(lambda: is_listening(tmp_path / "s"))
         wait_for(
             lambda: any(
                 f"Ledger/all/{due}\n" in line for line in ledger.read_text().splitlines(keepends=True)
@@ -275,11 +280,23 @@ def run_command(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    output = (folder / "output").open("ab")
+@contextmanager
+def start(folder: Path) -> Generator[subprocess.Popen[bytes]]:
+    """Run a node, and kill it at the end, if it has not ended."""
     command = [sys.executable, "-m", "bandstand", "serve", "ledger.py", "--unix", "s", "--journal", "journal"]
-    with output:
-        return subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
+    with (
+        (folder / "output").open("ab") as output,
+        subprocess.Popen(command, cwd=folder, stdout=output, stderr=output) as node,
+    ):
+        try:
+            yield node
+        finally:
+            node.kill()
+
+
+def is_listening(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
 
 
 def wait_for(is_done: Any) -> None:

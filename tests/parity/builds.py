@@ -23,7 +23,7 @@ import bandstand
 from bandstand import _build_mode
 
 # The packages that are loaded twice; each is an attribute of a build.
-PACKAGES = ("core", "scope", "supervision", "actor", "bus", "pod")
+PACKAGES = ("core", "scope", "supervision", "actor", "journal", "bus", "pod")
 # The full names of the compiled modules.
 MODULES = sorted(_build_mode.modules_with_pxd())
 
