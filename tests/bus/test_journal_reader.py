@@ -248,6 +248,8 @@ class TestSelections:
             (Selection(is_passed=True, kinds=["command", "error"]), [1, 3]),
             (Selection(correlation="task"), [1, 3, 4]),
             (Selection(correlation="task", kinds=["event"]), [4]),
+            (Selection(cause="place-1"), [3, 4]),
+            (Selection(cause="place-1", kinds=["event"]), [4]),
             (Selection(since=NOON), [1, 2, 3, 4, 5, 6, 7, 8]),
             (Selection(since=NOON + 1), []),
             (Selection(until=NOON), []),
@@ -262,7 +264,7 @@ class TestSelections:
     @pytest.mark.guarantee("G501")
     @pytest.mark.parametrize("text", ["é", 'a"b', "a\\b", "a/b"])
     def test_texts_are_found_however_json_writes_them(self, text: str) -> None:
-        message = frame(text, correlation=text)
+        message = frame(text, cause=text, correlation=text)
         escaped = json.dumps(msgspec.to_builtins(message, builtin_types=(msgspec.Raw,)), default=lambda _: {})
         found = [
             event(message),
@@ -273,6 +275,7 @@ class TestSelections:
         for where, places in (
             (Selection(id=text), [1, 2]),
             (Selection(correlation=text), [1, 2]),
+            (Selection(cause=text), [1, 2]),
             (Selection(key=text), [3]),
         ):
             assert [entry.offset.place for entry in entries_of(page, where)] == places

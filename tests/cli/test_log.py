@@ -18,11 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bandstand.bus.durable.message_index import message_index
 from bandstand.bus.durable.reader import Selection
 from bandstand.bus.durable.records import (
     BEGAN,
     CHECKPOINT,
     ENDED,
+    EVENT,
     IS_BEGUN,
     KIND_NAMES,
     TIMER_ENDED,
@@ -34,8 +36,10 @@ from bandstand.cli.commands.log import LogOptions, Verb, log
 from bandstand.cli.output import ExitCode
 from bandstand.cli.parser import RECORD_KINDS
 from bandstand.cli.ranges import parse_pages, parse_size, parse_time
-from bandstand.errors import InvalidArgumentError
+from bandstand.errors import InvalidArgumentError, JournalFullError
 from bandstand.journal import Journal, Record
+from bandstand.journal import index as index_module
+from bandstand.persistence.store import event_index
 from tests.bus.node_journals import (
     NOON,
     answer,
@@ -128,6 +132,7 @@ class TestReading:
             (("find", "--id", "t-1"), ["3-2", "5-2"]),
             (("find", "--correlation", "task", "--kind", "reply"), ["2-2"]),
             (("find", "--since", "2026-01-09T12:00:02Z", "--until", "2026-01-09T12:00:03Z"), ["3-1", "3-2"]),
+            (("find", "--cause", "place-1"), ["2-1", "2-2"]),
             (("find", "--after", "4-1"), ["5-1", "5-2", "5-3"]),
             (("find", "--kind", "request", "--copies"), ["1-1", "3-1", "4-2"]),
         ],
@@ -440,9 +445,118 @@ class TestCompact:
         assert not Path("journal").exists()
 
 
+@pytest.mark.guarantee("G551")
+class TestIndex:
+    SEARCHES = (
+        ("find", "--id", "place-1"),
+        ("find", "--cause", "place-1"),
+        ("find", "--correlation", "task", "--limit", "2"),
+        ("find", "Orders.*", "--copies"),
+        ("find", "--id", "nothing"),
+        ("lineage", "sold-1"),
+        ("lineage", "place-2"),
+    )
+
+    def search(self, run: Run) -> tuple[list[tuple[int, str]], set[str]]:
+        """Return exit codes and outputs of all searches, and what they write about the index."""
+        seen = [run(*arguments, "--json") for arguments in self.SEARCHES]
+        notes = {line for _, _, err in seen for line in err.splitlines() if "index" in line}
+        return [(code, out) for code, out, _ in seen], notes
+
+    @pytest.mark.guarantee("G549")
+    def test_it_changes_no_result_while_the_journal_is_written(self, directory: Path, run: Run) -> None:
+        with opened(directory) as (journal, runner):
+            files = [directory / name for name in ("journal.sqlite", "journal.sqlite-wal", "last", "lock")]
+            before = [file.read_bytes() for file in files]
+            scanned = self.search(run)
+            code, out, err = run("index", "--json")
+            assert (code, json.loads(out)["page"], json.loads(out)["lag"], err) == (0, 5, 0, "")
+            assert [file.read_bytes() for file in files] == before
+            assert self.search(run) == scanned
+            assert scanned[1] == set()
+            runner.run(journal.append(event(frame("now", "event", cause="place-1", correlation="task"))))
+            indexed = self.search(run)
+            assert indexed[1] == {
+                "bandstand: 1 page is not in the index, and read in full: run `bandstand log index`"
+            }
+            assert offsets(indexed[0][1][1]) == ["2-1", "2-2", "6-1"]
+            assert run("index")[1].startswith("indexed up to page 6; ")
+            assert json.loads(run("index", "--json")[1]) == {"page": 6, "lag": 0, "added": 0}
+            assert self.search(run) == (indexed[0], set())
+        (directory / "messages.sqlite").unlink()
+        assert self.search(run) == (indexed[0], set())
+
+    @pytest.mark.guarantee("G549")
+    @pytest.mark.parametrize("what", ["damaged", "of another version", "of another journal"])
+    def test_one_that_cannot_be_used_is_reported_and_built_again(
+        self, what: str, directory: Path, run: Run, tmp_path: Path
+    ) -> None:
+        scanned = self.search(run)
+        assert run("index")[0] == 0
+        path = directory / "messages.sqlite"
+        if what == "damaged":
+            path.write_bytes(b"no database, but long enough" * 1000)
+        elif what == "of another version":
+            with closing(sqlite3.connect(path)) as connection, connection:
+                connection.execute("UPDATE progress SET version = 'messages 0'")
+        else:
+            write_journal(tmp_path / "other", [[PLACE]] * 5)
+            assert run("index", "--journal", "other")[0] == 0
+            path.write_bytes((tmp_path / "other" / "messages.sqlite").read_bytes())
+        found, notes = self.search(run)
+        assert found == scanned[0]
+        (note,) = notes
+        assert note.startswith("bandstand: the index is not used: ")
+        assert note.endswith(": run `bandstand log index --rebuild`")
+        code, out, _ = run("index", "--rebuild", "--json")
+        assert (code, json.loads(out)["lag"]) == (0, 0)
+        assert self.search(run) == scanned
+
+    def test_the_index_of_entities_is_another_one(self, directory: Path, run: Run) -> None:
+        async def entities() -> None:
+            async with event_index(directory) as index:
+                await index.reached(5)
+
+        asyncio.run(entities())
+        before = (directory / "index.sqlite").read_bytes()
+        assert run("index")[0] == run("index", "--rebuild")[0] == 0
+        assert (directory / "index.sqlite").read_bytes() == before
+
+    @pytest.mark.guarantee("G502")
+    def test_a_record_that_cannot_be_read_is_named(self, directory: Path, run: Run) -> None:
+        write_journal(directory, [[Record(EVENT, b"no line")]])
+        code, _, err = run("index")
+        assert (code, "record 1 of page 6" in err) == (ExitCode.DAMAGED, True)
+
+    @pytest.mark.usefixtures("directory")
+    def test_one_process_writes_it(self, run: Run) -> None:
+        async def both() -> None:
+            async with message_index("journal"):
+                for arguments in (("index",), ("index", "--rebuild")):
+                    code, _, err = await asyncio.to_thread(run, *arguments)
+                    assert (code, "another process writes the index" in err) == (ExitCode.NO_JOURNAL, True)
+
+        asyncio.run(both())
+
+    def test_an_empty_journal(self, run: Run) -> None:
+        assert run("index")[0] == ExitCode.NO_JOURNAL
+        assert not Path("journal").exists()
+        write_journal(Path("journal"), [])
+        assert json.loads(run("index", "--json")[1]) == {"page": 0, "lag": 0, "added": 0}
+
+    @pytest.mark.usefixtures("directory")
+    def test_a_full_disk(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_arguments: object) -> None:
+            raise JournalFullError("there is no room")
+
+        monkeypatch.setattr(index_module._IndexFile, "add", full)  # pyright: ignore[reportPrivateUsage]
+        code, _, err = run("index")
+        assert (code, err) == (ExitCode.OUTPUT, "bandstand: there is no room\n")
+
+
 @pytest.mark.guarantee("G503")
 class TestProgress:
-    @pytest.mark.parametrize("verb", ["lineage", "verify", "replay", "export", "compact"])
+    @pytest.mark.parametrize("verb", ["lineage", "index", "verify", "replay", "export", "compact"])
     def test_it_is_shown_on_a_terminal_only(self, verb: Verb, directory: Path, tmp_path: Path) -> None:
         for is_json in (False, True):
             err = Terminal()
@@ -453,6 +567,7 @@ class TestProgress:
                 limit=9,
                 file=str(tmp_path / f"{is_json}.gz"),
                 is_json=is_json,
+                is_rebuilding=True,
             )
             assert log(options, io.StringIO(), err) == ExitCode.SUCCESS
             assert ("page 1 of 5" in err.getvalue() or "page 5 of 5" in err.getvalue()) is not is_json
@@ -464,7 +579,16 @@ class TestWords:
     def test_the_kinds_are_those_of_the_records_and_messages(self) -> None:
         assert set(RECORD_KINDS) == {*KIND_NAMES.values(), *KINDS}
         assert len(RECORD_KINDS) == len(set(RECORD_KINDS))
-        assert set(get_args(Verb)) == {"tail", "find", "lineage", "verify", "export", "replay", "compact"}
+        assert set(get_args(Verb)) == {
+            "tail",
+            "find",
+            "lineage",
+            "index",
+            "verify",
+            "export",
+            "replay",
+            "compact",
+        }
 
     @pytest.mark.parametrize(
         ("text", "expected"),

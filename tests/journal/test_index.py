@@ -578,3 +578,83 @@ class TestErrors:
                     index.find("colour", "red", limit=0)
 
         asyncio.run(run())
+
+
+@pytest.mark.guarantee("G480")
+class TestNames:
+    def test_two_indexes_of_one_journal_do_not_know_each_other(self, directory: Path) -> None:
+        def other(record: Record) -> Iterable[tuple[str, str]]:
+            yield "all", record.data.decode()
+
+        async def run() -> None:
+            async with (
+                Journal(directory) as journal,
+                JournalIndex(directory, extract) as first,
+                JournalIndex(directory, other, name="second", version="2") as second,
+            ):
+                page = await journal.append(words("colour=red"))
+                await first.reached(page)
+                await second.reached(page)
+                for index, space in ((first, "colour"), (second, "all")):
+                    assert [len(index.find(*key)) for key in (("colour", "red"), ("all", "colour=red"))] == [
+                        space == "colour",
+                        space == "all",
+                    ]
+            second.remove()
+            assert not (directory / "second.sqlite").exists()
+            with JournalIndexReader(directory) as reader:
+                assert reader.find("colour", "red") == [RecordPosition(1, 1)]
+            with pytest.raises(JournalError, match="has no index"):
+                JournalIndexReader(directory, name="second")
+
+        asyncio.run(run())
+
+    @pytest.mark.parametrize("name", ["", "journal", "a/b", "../a", "A", "a.b", "1"])
+    def test_a_name_that_cannot_be_one_of_files_is_refused(self, name: str, directory: Path) -> None:
+        with pytest.raises(InvalidArgumentError, match="is no name for an index"):
+            JournalIndex(directory, extract, name=name)
+        with pytest.raises(InvalidArgumentError, match="is no name for an index"):
+            JournalIndexReader(directory, name=name)
+
+    def test_a_fixed_reader_sees_the_index_as_it_was(self, directory: Path) -> None:
+        async def run() -> None:
+            async with Journal(directory) as journal, JournalIndex(directory, extract) as index:
+                await index.reached(await journal.append(words("colour=red")))
+                with JournalIndexReader(directory, is_fixed=True) as fixed:
+                    await index.reached(await journal.append(words("colour=red")))
+                    assert (fixed.page, len(fixed.find("colour", "red")), fixed.lag) == (1, 1, 1)
+                    await index.rebuild()
+                    assert (fixed.page, len(fixed.find("colour", "red"))) == (1, 1)
+                assert len(index.find("colour", "red")) == 2
+
+        asyncio.run(run())
+
+
+class TestCost:
+    @pytest.mark.parametrize("newest_first", [False, True])
+    def test_to_continue_costs_the_same_at_any_position(self, newest_first: bool, directory: Path) -> None:
+        async def run() -> None:
+            async with Journal(directory) as journal, JournalIndex(directory, extract) as index:
+                for _ in range(100):
+                    await journal.append(*[words("colour=red")] * 10)
+                await index.reached(100)
+
+        asyncio.run(run())
+        with JournalIndexReader(directory) as reader:
+
+            def steps(page: int) -> int:
+                """Count the instructions of SQLite's virtual machine."""
+                count = 0
+
+                def step() -> None:
+                    nonlocal count
+                    count += 1
+
+                reader._index.set_progress_handler(step, 1)
+                found = reader.find(
+                    "colour", "red", after=RecordPosition(page, 5), newest_first=newest_first, limit=10
+                )
+                assert len(found) == 10
+                return count
+
+            assert 0.5 < steps(5) / steps(95) < 2

@@ -391,13 +391,13 @@ def _add_dead(add: _Adder) -> None:
 
 
 def _add_log(add: _Adder) -> None:
-    about = "It works while the node runs and when it does not, and changes nothing, except `compact`."
+    about = "It works while the node runs and when it does not, and changes nothing, except `compact`; `index` writes files of its own."
     log = add(
         "log",
         run_log,
         "show, check, export and shorten the journal of a node",
         about,
-        "log tail --follow\nlog find 'Orders.*' --since 10min\nlog lineage 01K5D3Z0J8Q4M7T2X9W6V1B3NC\nlog verify\n"
+        "log tail --follow\nlog find 'Orders.*' --since 10min\nlog lineage 01K5D3Z0J8Q4M7T2X9W6V1B3NC\nlog index\nlog verify\n"
         "log export old.ndjson.gz --pages 1-500\nlog replay --check\nlog compact --keep-for 30d",
         LOG_EXIT_CODES,
     )
@@ -430,6 +430,7 @@ def _add_log(add: _Adder) -> None:
     find.add_argument("--id", metavar="ID", help="a message and its answer, a timer or a dead letter")
     find.add_argument("--key", metavar="KEY", help="the events of the entities with this key")
     find.add_argument("--correlation", metavar="ID", help="the messages of one task")
+    find.add_argument("--cause", metavar="ID", help="the messages that this message has caused directly")
     _add_times(find)
     find.add_argument(
         "--copies", action="store_true", help="also what checkpoints repeat; the kind of a copy has a *"
@@ -448,6 +449,14 @@ def _add_log(add: _Adder) -> None:
     lineage.add_argument(
         "--limit", type=_number, default=1000, metavar="N", help="show at most N messages (default: 1000)"
     )
+    index = add_verb(
+        "index",
+        "index the messages, which makes `find` and `lineage` fast",
+        "It adds what was written since the last time, also while the node runs. `find` and `lineage` read the rest.\n"
+        "The index is in files of its own, beside the journal.",
+        "log index\nlog index --rebuild --json",
+    )
+    index.add_argument("--rebuild", action="store_true", help="delete the index first")
     verify = add_verb(
         "verify",
         "read every page and every record, and report the first damage",
@@ -491,7 +500,7 @@ def _add_log(add: _Adder) -> None:
     )
     compact.add_argument("--force", action="store_true", help="replace the file if it exists")
     compact.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
-    for parser in (tail, find, lineage, verify, export, replay, compact):
+    for parser in (tail, find, lineage, index, verify, export, replay, compact):
         parser.add_argument(
             "--journal", metavar="DIR", help="the directory of the journal (default: $BANDSTAND_JOURNAL)"
         )
@@ -821,6 +830,7 @@ def run_log(options: argparse.Namespace) -> int:
             id="id",
             key="key",
             correlation="correlation",
+            cause="cause",
             since="since",
             until="until",
             has_copies="copies",
@@ -842,6 +852,7 @@ def run_log(options: argparse.Namespace) -> int:
             pages="pages",
             file="file",
             is_replacing="force",
+            is_rebuilding="rebuild",
             is_checking="check",
             is_trial="dry_run",
         ),

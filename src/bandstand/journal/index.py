@@ -15,6 +15,8 @@ that is damaged, or that belongs to another journal, is built again. What it has
     DIRECTORY/index.sqlite    the positions of records by space and key; -wal and -shm beside it
     DIRECTORY/index.lock      locked by the one process that writes the index
 
+A journal can have several indexes. Each has a name of its own, which is the name of its files.
+
 **Durability.** A commit does not wait for an fsync. After a power cut the index may be older than the journal, and reads the difference again.
 """
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -55,8 +58,8 @@ __all__ = ("Extract", "JournalIndex", "JournalIndexReader", "JournalIndexStats",
 Extract: TypeAlias = "Callable[[Record], Iterable[tuple[str, str]]]"
 """Returns the keys of a record, each with the space that it belongs to."""
 
-INDEX: Final = "index.sqlite"
-LOCK: Final = "index.lock"
+# The name of an index. `journal.sqlite` is the journal.
+_NAME: Final = re.compile(r"(?!journal$)[a-z][a-z0-9_]*", re.ASCII)
 
 _APPLICATION_ID: Final = 0x6273696E
 _FORMAT: Final = 1
@@ -68,7 +71,7 @@ CREATE INDEX entry_page ON entry (page);
 """
 _INSERT: Final = "INSERT OR IGNORE INTO entry (space, key, page, place) VALUES (?, ?, ?, ?)"
 _FIND: Final = (
-    "SELECT page, place FROM entry WHERE space = (SELECT id FROM space WHERE name = ?) AND key = ? AND page >= ? AND (page, place) {} (?, ?) "
+    "SELECT page, place FROM entry WHERE space = (SELECT id FROM space WHERE name = ?) AND key = ? AND page BETWEEN ? AND ? AND (page, place) {} (?, ?) "
     "ORDER BY page {}, place {} LIMIT ?"
 )
 _OLDEST_FIRST: Final = _FIND.format(">", "ASC", "ASC")
@@ -116,16 +119,17 @@ class _IndexFile:
 
     Args:
         directory: the directory of the journal.
+        name: the name of the index.
         version: the version of `extract`. An index of another version is emptied.
     """
 
-    def __init__(self, directory: Path, version: str) -> None:
-        self._path = directory / INDEX
+    def __init__(self, directory: Path, name: str, version: str) -> None:
+        self._path = directory / f"{name}.sqlite"
         self._version = version
         self._spaces: dict[str, int] = {}
         self.page = self.chain = 0
         """Number and chain of the last page that is indexed; 0 and 0 if there is none."""
-        self._lock = _locked(directory / LOCK, directory)
+        self._lock = _locked(directory / f"{name}.lock", directory)
         self._connection: sqlite3.Connection | None = None
         try:
             self._open()
@@ -141,8 +145,7 @@ class _IndexFile:
                 raise
             logger.warning("the index %s is damaged, and is built again: %s", self._path, error)
             self._connected.close()
-            for suffix in ("", "-wal", "-shm"):
-                self._path.with_name(INDEX + suffix).unlink(missing_ok=True)
+            _remove(self._path)
             self._connect()
 
     def _connect(self) -> None:
@@ -218,6 +221,11 @@ class _IndexFile:
             raise
 
 
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
 def _locked(path: Path, directory: Path) -> int:
     """Open and lock a file; return its descriptor."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -242,19 +250,27 @@ class JournalIndexReader:
 
     Args:
         directory: the directory of the journal.
+        name: the name of the index.
+        is_fixed: whether the reader sees the index as it is now until the reader is closed, and not what is added or removed later. Close such a reader
+            soon: the write-ahead log of the index cannot be shortened meanwhile.
 
     Raises:
-        JournalError: there is no journal, or no index, in this directory; or the index cannot be read.
+        JournalError: there is no journal, or no index with this name, in this directory; or the index cannot be read.
     """
 
     __slots__ = ("_index", "_journal", "directory")
 
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, directory: str | os.PathLike[str], *, name: str = "index", is_fixed: bool = False
+    ) -> None:
         self.directory = directory = Path(directory)
+        _check_name(name)
         self._journal = JournalReader(directory)
         try:
             with _translated(f"read the index of the journal {directory}"):
-                self._index = _connect_read_only(directory)
+                self._index = _connect_read_only(directory, name)
+                if is_fixed:
+                    _fix(self._index)
         except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
             self._journal.close()
             raise
@@ -284,8 +300,11 @@ class JournalIndexReader:
         if after is None:
             after = RecordPosition(_HIGHEST, 0) if newest_first else RecordPosition(0, 0)
         query = _NEWEST_FIRST if newest_first else _OLDEST_FIRST
+        # With a lower bound for the page, SQLite uses the pair only as a filter. So the page itself must be the bound, or it reads all positions before.
+        pages = (0, after.page) if newest_first else (after.page, _HIGHEST)
         with _translated(f"read the index of the journal {self.directory}"):
-            rows = self._index.execute(query, (space, key, self._journal.first, *after, limit)).fetchall()
+            bounds = (max(pages[0], self._journal.first), pages[1])
+            rows = self._index.execute(query, (space, key, *bounds, *after, limit)).fetchall()
         return [RecordPosition(page, place) for page, place in rows]
 
     def keys(self, space: str, *, after: str = "", limit: int = 1000) -> list[str]:
@@ -308,6 +327,24 @@ class JournalIndexReader:
         with _translated(f"read the index of the journal {self.directory}"):
             rows = self._index.execute(_KEYS_AT, (page, space)).fetchall()
         return [key for (key,) in rows]
+
+    def check(self, version: str) -> None:
+        """Check that the index was made with this version of `extract`, and from this state of the journal.
+
+        Raises:
+            JournalError: it was not, or it cannot be read.
+        """
+        what = f"the index of the journal {self.directory}"
+        with _translated(f"read {what}"):
+            rows = self._index.execute("SELECT page, chain, version FROM progress").fetchall()
+        if len(rows) != 1 or rows[0][2] != version:
+            raise JournalError(f"{what} was made by another version of bandstand")
+        number, chain, _ = rows[0]
+        if number < self._journal.first:
+            return
+        page = next(self._journal.pages(number, number), None)
+        if page is None or page.chain != chain:
+            raise JournalError(f"{what} belongs to another state of it")
 
     @property
     def page(self) -> int:
@@ -333,11 +370,28 @@ class JournalIndexReader:
         self.close()
 
 
-def _connect_read_only(directory: Path) -> sqlite3.Connection:
-    path = directory / INDEX
+def _connect_read_only(directory: Path, name: str) -> sqlite3.Connection:
+    path = directory / f"{name}.sqlite"
     if not path.exists():
         raise JournalError(f"the journal {directory} has no index: open a JournalIndex")
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+
+
+def _fix(connection: sqlite3.Connection) -> None:
+    """Begin a transaction that sees the index as it is now."""
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT page FROM progress").fetchone()
+    except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
+        connection.close()
+        raise
+
+
+def _check_name(name: str) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise InvalidArgumentError(
+            f"{safe_repr(name)} is no name for an index: pass small letters, digits and _, beginning with a letter, and not 'journal'"
+        )
 
 
 # -- the thread --------------------------------------------------------------------------------------------------------
@@ -358,6 +412,7 @@ class _Follower:
 
     Args:
         directory: the directory of the journal.
+        name: the name of the index.
         extract: returns the keys of a record.
         version: the version of `extract`.
         poll: how long it waits for a wake-up at most, in seconds; None for ever.
@@ -369,6 +424,7 @@ class _Follower:
     def __init__(
         self,
         directory: Path,
+        name: str,
         extract: Extract,
         version: str,
         poll: float | None,
@@ -377,6 +433,7 @@ class _Follower:
         on_failure: Callable[[JournalError], object],
     ) -> None:
         self._directory = directory
+        self._name = name
         self._extract = extract
         self._version = version
         self._poll = poll
@@ -390,7 +447,7 @@ class _Follower:
         self._is_closing = False
         self._is_full = False
         self._rebuilds: list[_Rebuild] = []
-        self._thread = threading.Thread(target=self._run, name=f"index {directory.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{name} {directory.name}", daemon=True)
 
     # -- on the event loop
 
@@ -422,7 +479,7 @@ class _Follower:
         is_open = False
         try:
             with _translated(f"open the index of the journal {self._directory}"):
-                file = _IndexFile(self._directory, self._version)
+                file = _IndexFile(self._directory, self._name, self._version)
         except BaseException as error:  # noqa: BLE001  # `start` raises it
             self._settle(self._opened, error)
         else:
@@ -582,6 +639,7 @@ class JournalIndex:
     Args:
         directory: the directory of the journal.
         extract: returns the keys of a record, each with its space. It is called on a thread of the index. An exception stops the index.
+        name: the name of the index. A journal can have several, with different names.
         version: change it when `extract` changes, and the index is built again.
         poll: how long the index waits at most before it looks for new pages, in seconds; None to look only after `wake`.
     """
@@ -593,6 +651,7 @@ class JournalIndex:
         "_extract",
         "_failure",
         "_follower",
+        "_name",
         "_page",
         "_poll",
         "_reader",
@@ -606,10 +665,13 @@ class JournalIndex:
         directory: str | os.PathLike[str],
         extract: Extract,
         *,
+        name: str = "index",
         version: str = "",
         poll: float | None = 0.5,
     ) -> None:
+        _check_name(name)
         self._directory = Path(directory)
+        self._name = name
         self._extract = extract
         self._version = version
         self._poll = poll
@@ -636,6 +698,7 @@ class JournalIndex:
         self._page = self._added = 0
         self._follower = follower = _Follower(
             self._directory,
+            self._name,
             self._extract,
             self._version,
             self._poll,
@@ -651,7 +714,7 @@ class JournalIndex:
                 await follower.start()
             finally:
                 self._calls -= 1
-            self._reader = JournalIndexReader(self._directory)
+            self._reader = JournalIndexReader(self._directory, name=self._name)
         except BaseException:  # nothing may stay open, or half done, also after a cancellation or Ctrl-C
             await self.close()
             raise
@@ -671,6 +734,20 @@ class JournalIndex:
                 self._calls -= 1
                 self._thread_checks.remove(self._is_busy)
         self._fail_waiting(_closed(self._directory))
+
+    def remove(self) -> None:
+        """Delete the index, also if it is damaged. The next `open` builds it again.
+
+        Raises:
+            JournalLockedError: the index is open, here or in another process.
+            JournalError: it cannot be deleted.
+        """
+        with _translated(f"delete the index of the journal {self._directory}"):
+            lock = _locked(self._directory / f"{self._name}.lock", self._directory)
+            try:
+                _remove(self._directory / f"{self._name}.sqlite")
+            finally:
+                os.close(lock)
 
     def _is_busy(self) -> bool:
         """Return whether a caller waits for the thread."""

@@ -80,7 +80,9 @@ _SETTINGS: Final = (
 )
 _INSERT: Final = "INSERT INTO page (number, at, count, chain, body) VALUES (?, ?, ?, ?, ?)"
 _SIZES: Final = "SELECT number, at, length(body) FROM page WHERE number > ? ORDER BY number LIMIT 4096"
-_PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number >= ? ORDER BY number"
+_PAGES: Final = "SELECT number, at, count, chain, body FROM page WHERE number BETWEEN ? AND ? ORDER BY number"
+
+_HIGHEST: Final = 1 << 62
 
 # A reader fetches about this many bytes at a time: between two fetches it holds no snapshot, which would stop checkpoints.
 _FETCH_BYTES: Final = 4 << 20
@@ -313,10 +315,10 @@ class JournalReader:
     @property
     def last(self) -> int:
         """The number of the last durable page; if there is none, of the page before the first one."""
-        return self._before(1 << 62)[0]
+        return self._before(_HIGHEST)[0]
 
-    def pages(self, since: int = 0) -> Iterator[Page]:
-        """Yield the pages from number `since` on, or from the first one that is kept, up to the last one that is durable now.
+    def pages(self, since: int = 0, until: int = _HIGHEST) -> Iterator[Page]:
+        """Yield the pages from number `since` on, or from the first one that is kept, up to `until`, or to the last one that is durable now.
 
         Every record and the chain are checked.
 
@@ -327,16 +329,16 @@ class JournalReader:
         """
         mark = _read_mark(self.directory)
         number, chain = self._before(since)
-        while True:
-            fetched = self._fetch(number + 1)
+        while number < until:
+            fetched = self._fetch(number + 1, until)
             for row in fetched:
                 page = _checked_page(row, number, chain)
                 number, chain = page.number, page.chain
                 if number >= since:
                     yield page
             if not fetched:
-                break
-        _check_mark(mark, number, chain)
+                _check_mark(mark, number, chain)
+                return
 
     def sizes(self) -> Iterator[tuple[int, int, int]]:
         """Yield number, time and bytes of each page, without reading the pages.
@@ -364,11 +366,11 @@ class JournalReader:
             ).fetchone()
         return (number, chain) if row is None else _checked_link(row[0], row[1], self.directory)
 
-    def _fetch(self, number: int) -> list[_Row]:
+    def _fetch(self, number: int, until: int) -> list[_Row]:
         rows: list[_Row] = []
         size = 0
         with _translated(f"read page {number} of the journal {self.directory}", self._engine, number):
-            with closing(self._connection.execute(_PAGES, (number,))) as cursor:
+            with closing(self._connection.execute(_PAGES, (number, until))) as cursor:
                 try:
                     for row in cursor:
                         rows.append(row)

@@ -1,7 +1,7 @@
 """What a message was caused by and what it has caused, as far as a journal says.
 
 A message names its cause, so causes are found by reading backward, and effects by reading forward: a cause is recorded before its effects. Neither keeps
-more than what it has found in memory.
+more than what it has found in memory. With an index of the messages, only the pages are read that say something about what was found so far.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 from msgspec import Struct
 
+from bandstand.bus.durable.message_index import PageWalk
 from bandstand.bus.durable.reader import Selection, entries_of, pages_backward
 from bandstand.bus.durable.records import (
     ANSWER,
@@ -26,6 +27,7 @@ from bandstand.bus.frame import Kind
 from bandstand.persistence.records import ENTITY_EVENT
 
 if TYPE_CHECKING:
+    from bandstand.bus.durable.message_index import MessageIndex
     from bandstand.bus.durable.reader import Entry, Offset
     from bandstand.journal import JournalReader, Page
 
@@ -81,7 +83,11 @@ class Lineage(Struct, rename="camel"):
 
 
 def find_lineage(
-    reader: JournalReader, name: str, limit: int = 1000, on_page: Callable[[Page], object] | None = None
+    reader: JournalReader,
+    name: str,
+    limit: int = 1000,
+    on_page: Callable[[Page], object] | None = None,
+    index: MessageIndex | None = None,
 ) -> Lineage | None:
     """Find a message by its id, with its causes and its effects; None if the journal does not have it.
 
@@ -92,11 +98,12 @@ def find_lineage(
         name: the id.
         limit: how many effects and related messages to return at most.
         on_page: called with each page that was read.
+        index: the index of the journal; None to read every page.
 
     Raises:
         JournalCorruptError, JournalError: as for `JournalReader.pages`.
     """
-    found = _find_before(reader, name, reader.last, None, on_page)
+    found = _find_before(reader, name, reader.last, None, on_page, index)
     if found is None:
         return None
     above: list[Entry] = []
@@ -104,7 +111,7 @@ def find_lineage(
     missing: str | None = None
     child = found
     while (cause := _cause_of(child)) is not None and cause not in seen and len(above) < _MAX_ANCESTORS:
-        entry = _find_before(reader, cause, child.offset.page, child.offset, on_page)
+        entry = _find_before(reader, cause, child.offset.page, child.offset, on_page, index)
         if entry is None:
             missing = cause
             break
@@ -112,9 +119,11 @@ def find_lineage(
         above.append(entry)
         child = entry
     ancestors = [_logged(entry) for entry in reversed(above)]
-    effects = _Effects(_logged(found), {each.id for each in ancestors}, limit)
-    start = found.offset if effects.correlation is None else child.offset
-    for page in reader.pages(start.page):
+    message = _logged(found)
+    start = found.offset if message.correlation is None else child.offset
+    pages = PageWalk(reader, index, start.page)
+    effects = _Effects(message, {each.id for each in ancestors}, limit, pages.want)
+    for page in pages:
         for entry in entries_of(page):
             if entry.offset >= start:
                 effects.take(entry, is_later=entry.offset >= found.offset)
@@ -133,12 +142,15 @@ def _find_before(
     page_number: int,
     before: Offset | None,
     on_page: Callable[[Page], object] | None,
+    index: MessageIndex | None,
 ) -> Entry | None:
     """Return the first record of the last message with this id before an offset."""
     where = Selection(id=name, has_copies=True)
     # A record that is not the first one of its message. Without that, it is all there is.
     candidate: Entry | None = None
-    for page in pages_backward(reader, page_number):
+    # An empty id is not in the index.
+    pages = index.backward(page_number, name) if index and name else pages_backward(reader, page_number)
+    for page in pages:
         for entry in reversed(list(entries_of(page, where))):
             message = entry.message
             if (
@@ -174,9 +186,18 @@ def _occurrence(entry: Entry) -> Occurrence:
 
 @final
 class _Effects:
-    """Collects the effects of a message, and what has the same correlation."""
+    """Collects the effects of a message, and what has the same correlation.
 
-    def __init__(self, message: LoggedMessage, above: set[str], limit: int) -> None:
+    Args:
+        message: the message.
+        above: the ids of its causes.
+        limit: how many messages to collect.
+        want: called with each space and key of the index that later records of these messages can have.
+    """
+
+    def __init__(
+        self, message: LoggedMessage, above: set[str], limit: int, want: Callable[[str, str], object]
+    ) -> None:
         self.message = message
         self.correlation = message.correlation
         self.found: list[LoggedMessage] = []
@@ -184,11 +205,16 @@ class _Effects:
         self.is_complete = True
         self._above = above
         self._limit = limit
+        self._want = want
         self._first = message.records[0].offset
         # The message itself and its effects by their ids; and all messages, by their ids and by those of their requests, timers and dead letters.
         self._effects = {message.id: message}
         self._known = {message.id: message}
         self._named: dict[object, LoggedMessage] = {}
+        want("id", message.id)
+        want("cause", message.id)
+        if self.correlation is not None:
+            want("correlation", self.correlation)
 
     def take(self, entry: Entry, *, is_later: bool) -> None:
         """Take the next record; `is_later` if it is not before the message itself."""
@@ -220,13 +246,17 @@ class _Effects:
         logged = _logged(entry)
         (self.found if is_effect else self.related).append(logged)
         self._known[logged.id] = logged
+        self._want("id", logged.id)
         if is_effect:
             self._effects[logged.id] = logged
+            self._want("cause", logged.id)
         return logged
 
     def _name(self, entry: Entry, logged: LoggedMessage) -> None:
         """Remember by which number or id later records are about this message."""
         if entry.kind == REQUEST:
             self._named[entry.numbers[0]] = logged
+            self._want("number", str(entry.numbers[0]))
         elif entry.kind in {TIMER, DEAD} and isinstance(entry.content, (TimerEntry, DeadEntry)):
             self._named[entry.content.id] = logged
+            self._want("id", entry.content.id)

@@ -13,10 +13,9 @@ Reading takes as long as the disk does: call these functions on a thread, not on
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import takewhile
 from typing import Final, NamedTuple, Self, TypeAlias, final
 
 from msgspec import Raw, Struct
@@ -62,8 +61,10 @@ __all__ = (
     "Offset",
     "Selection",
     "entries_of",
+    "ids_of",
     "pages_backward",
     "read_batch",
+    "read_entry",
 )
 
 # The kinds of records with a message that has passed the router.
@@ -177,7 +178,7 @@ def _select(
     if where is not None and not where.accepts(record, at, is_copy=is_copy):
         return None
     try:
-        entry = _read_entry(offset, at, record, is_copy=is_copy)
+        entry = read_entry(offset, at, record, is_copy=is_copy)
     except (JournalCorruptError, UnicodeDecodeError) as error:
         raise _unreadable(offset, error) from error
     return entry if where is None or where.matches(entry) else None
@@ -200,7 +201,12 @@ def _can_be_copy(record: Record, next_number: int) -> bool:
     return record.kind in {BEGAN, TIMER, DEAD, DATA}
 
 
-def _read_entry(offset: Offset, at: int, record: Record, *, is_copy: bool) -> Entry:
+def read_entry(offset: Offset, at: int, record: Record, *, is_copy: bool) -> Entry:
+    """Decode a record.
+
+    Raises:
+        JournalCorruptError, UnicodeDecodeError: it is not what its kind says.
+    """
     kind, data = record.kind, record.data
     if kind == REQUEST:
         request = read_request(data)
@@ -276,6 +282,8 @@ class Selection:
     """The key of an entity; empty for all."""
     correlation: str = ""
     """The correlation of messages; empty for all."""
+    cause: str = ""
+    """The id of the message that has caused messages; empty for all."""
     since: int | None = None
     """Only pages written at this time or later, in milliseconds since 1970."""
     until: int | None = None
@@ -305,7 +313,7 @@ class Selection:
 
     @cached_property
     def _texts(self) -> tuple[bytes, ...]:
-        return tuple(text.encode() for text in (self.id, self.key, self.correlation) if text)
+        return tuple(text.encode() for text in (self.id, self.key, self.correlation, self.cause) if text)
 
     def accepts(self, record: Record, at: int, *, is_copy: bool) -> bool:
         """Return False if a record cannot be selected: then it need not be decoded."""
@@ -332,13 +340,14 @@ class Selection:
         return (
             is_of_kind
             and (self._filter is None or (message is not None and self._filter.matches(message)))
-            and (not self.id or self.id in _ids_of(entry))
+            and (not self.id or self.id in ids_of(entry))
             and (not self.key or (isinstance(content, EventHead) and content.key == self.key))
             and (not self.correlation or (own is not None and own.correlation == self.correlation))
+            and (not self.cause or (own is not None and own.causation == self.cause))
         )
 
 
-def _ids_of(entry: Entry) -> set[str | None]:
+def ids_of(entry: Entry) -> set[str | None]:
     """Return the ids under which a record is found."""
     found: set[str | None] = {entry.ended}
     if entry.message is not None:
@@ -375,6 +384,7 @@ def read_batch(
     limit: int = 1000,
     max_bytes: int = 1 << 20,
     max_searched: int = 100_000,
+    pages: Callable[[int], Iterator[Page]] | None = None,
 ) -> Batch:
     """Read the records behind an offset, in their order.
 
@@ -388,6 +398,8 @@ def read_batch(
         limit: how many records to return at most.
         max_bytes: how many bytes their data may have together.
         max_searched: how many records to look at.
+        pages: yields the pages from a number on. It may leave out pages of which the selection selects nothing, but not the first nor the last one. None
+            for `reader.pages`.
 
     Raises:
         JournalCorruptError: a page or a record is damaged, or a page is missing.
@@ -398,8 +410,10 @@ def read_batch(
     size = searched = first = 0
     position = after
     try:
-        for page in reader.pages(after.page):
+        for page in (pages or reader.pages)(after.page):
             first = first or page.number
+            if len(found) >= limit:
+                return Batch(tuple(found), position, is_end=False, has_gap=0 < after.page < first)
             position = max(position, Offset(page.number, 0))
             for offset, record, is_copy in _marked(page):
                 if offset <= after:
@@ -436,16 +450,16 @@ def _check_end(reader: JournalReader, after: Offset) -> None:
 # -- from the end ------------------------------------------------------------------------------------------------------------------
 
 
-def pages_backward(reader: JournalReader, last: int) -> Iterator[Page]:
-    """Yield the pages from number `last` down to the first one that is kept.
+def pages_backward(reader: JournalReader, last: int, since: int = 0) -> Iterator[Page]:
+    """Yield the pages from number `last` down to `since`, or to the first one that is kept.
 
     Raises:
         JournalCorruptError, JournalError: as for `JournalReader.pages`. The pages are read in groups, and those of a group before the damage may be missing.
     """
     count = 1
-    while last >= (first := reader.first):
+    while last >= (first := max(since, reader.first)):
         start = max(first, last - count + 1)
-        group = list(takewhile(lambda page: page.number <= last, reader.pages(start)))  # noqa: B023  # used at once
+        group = list(reader.pages(start, last))
         yield from reversed(group)
         size = sum(len(record.data) for page in group for record in page.records)
         # Groups of about `_WINDOW_BYTES`: the reader fetches as many at a time.

@@ -1,6 +1,6 @@
-"""`bandstand log`: reads the journal of a node, while the node runs or not, and deletes its old pages.
+"""`bandstand log`: reads the journal of a node, while the node runs or not, indexes its messages, and deletes its old pages.
 
-All of it except `compact` only reads.
+All of it except `compact` only reads the journal; `index` writes files of its own beside it.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -21,6 +21,7 @@ from msgspec import Raw
 from bandstand.bus.durable.check import Content, ReplayReport, check_replay, count_content
 from bandstand.bus.durable.export import Exported, entry_line, export
 from bandstand.bus.durable.lineage import Lineage, LoggedMessage, find_lineage
+from bandstand.bus.durable.message_index import MessageIndex, PageWalk, keys_of_selection, message_index
 from bandstand.bus.durable.reader import (
     START,
     Batch,
@@ -67,18 +68,24 @@ from bandstand.cli.output import (
     truncate,
 )
 from bandstand.core.asyncio_host import new_event_loop
-from bandstand.errors import InvalidArgumentError, JournalCorruptError, JournalError, JournalLockedError
+from bandstand.errors import (
+    InvalidArgumentError,
+    JournalCorruptError,
+    JournalError,
+    JournalFullError,
+    JournalLockedError,
+)
 from bandstand.errors.formatting import safe_str
 from bandstand.journal import Journal, JournalReader
 from bandstand.persistence.records import EventHead
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
-    from bandstand.journal import Page
+    from bandstand.journal import JournalIndex, JournalIndexStats, Page
 
 __all__ = ("LogOptions", "Verb", "log")
 
-Verb = Literal["tail", "find", "lineage", "verify", "export", "replay", "compact"]
+Verb = Literal["tail", "find", "lineage", "index", "verify", "export", "replay", "compact"]
 
 # How long `tail --follow` waits before it looks for new pages, in seconds.
 _FOLLOW_S: Final = 0.2
@@ -111,6 +118,8 @@ class LogOptions:
     """The file to export to; empty for none."""
     is_replacing: bool = False
     """Whether the file may exist."""
+    is_rebuilding: bool = False
+    """Whether `index` begins again."""
     is_checking: bool = False
     """Whether a checkpoint that differs makes `replay` fail."""
     retention: Retention = field(default_factory=Retention)
@@ -189,12 +198,16 @@ class _Progress:
 
     def draw(self, page: Page) -> None:
         """Draw the bar, unless the last update was a moment ago."""
+        self.draw_number(page.number)
+
+    def draw_number(self, number: int) -> None:
+        """Draw the bar for the number of a page."""
         if not self._bar.is_due():
             return
         if not self._first:
             self._first, self._last = self._reader.first, self._reader.last
         pages = max(1, self._last - self._first + 1)
-        self._bar.draw((page.number - self._first + 1) / pages, f"page {page.number:,} of {self._last:,}")
+        self._bar.draw((number - self._first + 1) / pages, f"page {number:,} of {self._last:,}")
 
 
 # --- tail and find ----------------------------------------------------------------------------------------------------
@@ -231,9 +244,28 @@ def _tail(
 
 def _find(options: LogOptions, reader: JournalReader, out: TextIO, err: TextIO) -> ExitCode:
     position = Offset.parse(options.after) if options.after else START
+    keys = keys_of_selection(options.where)
+    if keys is None:
+        return _print_found(options, reader, position, reader.pages, out, err)
+    with _opened_index(reader, err) as index:
+
+        def pages(since: int) -> Iterator[Page]:
+            return iter(PageWalk(reader, index, since).want_all(keys))
+
+        return _print_found(options, reader, position, pages, out, err)
+
+
+def _print_found(
+    options: LogOptions,
+    reader: JournalReader,
+    position: Offset,
+    pages: Callable[[int], Iterator[Page]],
+    out: TextIO,
+    err: TextIO,
+) -> ExitCode:
     count = 0
     while True:
-        batch = read_batch(reader, position, where=options.where, limit=options.limit - count)
+        batch = read_batch(reader, position, where=options.where, limit=options.limit - count, pages=pages)
         _print_gap(batch, err)
         _print_entries(options, batch.entries, out)
         position = batch.next
@@ -317,8 +349,8 @@ def _message_text(message: Frame) -> str:
 
 
 def _lineage(options: LogOptions, reader: JournalReader, out: TextIO, err: TextIO) -> ExitCode:
-    with _Progress(options, reader, err) as progress:
-        found = find_lineage(reader, options.id, options.limit, progress.draw)
+    with _opened_index(reader, err) as index, _Progress(options, reader, err) as progress:
+        found = find_lineage(reader, options.id, options.limit, progress.draw, index)
     if found is None:
         err.write(f"bandstand: {printable(options.id)} is not in the journal\n")
         return ExitCode.FAILED
@@ -366,6 +398,76 @@ def _logged_text(message: LoggedMessage, colours: Colours, start: int) -> str:
     after = date_time(message.at) if message.at == start else f"+{max(0, message.at - start):,} ms"
     records = ", ".join(f"{each.kind} {each.offset}" for each in message.records)
     return f"{name}  {colours(printable(message.id), 'dim')}  {after}  {colours(records, 'dim')}"
+
+
+# --- the index of messages --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _opened_index(reader: JournalReader, err: TextIO) -> Generator[MessageIndex | None]:
+    """Yield the index of the messages; None if there is none, or if it cannot be used, which is reported."""
+
+    def report(error: JournalError) -> None:
+        print_line(
+            err,
+            f"bandstand: the index is not used: {printable(str(error))}: run `bandstand log index --rebuild`",
+        )
+
+    index = None
+    try:
+        if MessageIndex.exists(reader.directory):
+            index = MessageIndex(reader, report)
+    except JournalError as error:
+        report(error)
+    if index is None:
+        yield None
+        return
+    with index:
+        if index.lag:
+            text = "1 page is" if index.lag == 1 else f"{index.lag:,} pages are"
+            print_line(
+                err, f"bandstand: {text} not in the index, and read in full: run `bandstand log index`"
+            )
+        yield index
+
+
+def _index(options: LogOptions, reader: JournalReader, out: TextIO, err: TextIO) -> ExitCode:
+    index = message_index(reader.directory)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner, _Progress(options, reader, err) as progress:
+        try:
+            if options.is_rebuilding:
+                index.remove()
+            stats = runner.run(_build(index, reader, progress))
+        except JournalLockedError:
+            raise JournalLockedError(
+                f"another process writes the index of the journal {reader.directory}: wait until it has ended"
+            ) from None
+        except JournalFullError as error:
+            print_line(err, f"bandstand: {printable(str(error))}")
+            return ExitCode.OUTPUT
+        except JournalError as error:
+            # The index names the record that it cannot read, and has the reason as the cause.
+            if isinstance(error.__cause__, JournalCorruptError):
+                raise JournalCorruptError(str(error)) from error
+            raise
+    if options.is_json:
+        out.write(json.dumps({"page": stats.page, "lag": stats.lag, "added": stats.added}) + "\n")
+    else:
+        lag = f", {stats.lag:,} pages behind the journal" if stats.lag else ""
+        out.write(f"indexed up to page {stats.page:,}{lag}; {stats.added:,} entries were added\n")
+    return ExitCode.SUCCESS
+
+
+async def _build(index: JournalIndex, reader: JournalReader, progress: _Progress) -> JournalIndexStats:
+    """Bring an index up to date with what is durable now."""
+    async with index:
+        last = reader.last
+        # Without pages there is nothing to wait for.
+        while reader.first <= last and (page := index.stats().page) < last:
+            progress.draw_number(page)
+            await index.reached(page + 1)
+        progress.draw_number(index.stats().page)
+        return index.stats()
 
 
 # --- verify and replay ------------------------------------------------------------------------------------------------
@@ -614,6 +716,7 @@ def _size(count: float) -> str:
 _READING: Final[dict[str, Callable[[LogOptions, JournalReader, TextIO, TextIO], ExitCode]]] = {
     "find": _find,
     "lineage": _lineage,
+    "index": _index,
     "verify": _verify,
     "replay": _replay,
     "export": _export,
