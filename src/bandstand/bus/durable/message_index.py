@@ -36,7 +36,7 @@ NAME: Final = "messages"
 
 _VERSION: Final = "messages 1"
 
-# How many pages are read at a time if they follow each other. A batch may end before: then they were looked up in vain.
+# How many pages are read at a time if they follow each other. A batch may end before the run does: the rest was read for nothing.
 _LONGEST_RUN: Final = 64
 
 Key: TypeAlias = tuple[str, str]
