@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,32 +35,29 @@ def served(folder: Path) -> Generator[subprocess.Popen[bytes]]:
 @pytest.mark.guarantee("G524")
 def test_no_money_is_made_or_lost_when_the_bank_is_killed(tmp_path: Path) -> None:
     folder, total = tmp_path / "bank", 300
-    client: subprocess.Popen[str] | None = None
-    lines: list[str] = []
-    try:
-        with served(folder) as node:
-            client = subprocess.Popen(
-                command("bank", "transfer", folder, "--count", total),
-                cwd=ROOT,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            assert client.stdout is not None
-            lines += [client.stdout.readline() for _ in range(60)]
+    output, errors = tmp_path / "output", tmp_path / "errors"
+    with (
+        output.open("w") as out,
+        errors.open("w") as err,
+        served(folder) as node,
+        subprocess.Popen(
+            command("bank", "transfer", folder, "--count", total), cwd=ROOT, stdout=out, stderr=err
+        ) as client,
+    ):
+        try:
+            while len(output.read_text().splitlines()) < 60:
+                assert client.poll() is None
+                time.sleep(0.01)
             node.kill()
             node.wait(30)
-        with served(folder):
-            out, err = client.communicate(timeout=90)
-            assert (client.returncode, err) == (0, "")
-            lines += out.splitlines()
-            done = running.run("bank", "check", folder)
-            assert done.returncode == 0, done.stdout + done.stderr
-            assert "together: 40000, expected: 40000" in done.stdout
-    finally:
-        if client is not None:
+            with served(folder):
+                assert (client.wait(90), errors.read_text()) == (0, "")
+                done = running.run("bank", "check", folder)
+                assert done.returncode == 0, done.stdout + done.stderr
+                assert "together: 40000, expected: 40000" in done.stdout
+        finally:
             client.kill()
-            client.wait(30)
+    lines = output.read_text().splitlines()
     assert len({line.split()[0] for line in lines}) == total
     assert {line.split()[-1] for line in lines} == {"completed", "refused"}
     # It is continued by the next process.
