@@ -182,6 +182,7 @@ def disk(tmp_path: Path) -> Disk:
     return Disk(tmp_path)
 
 
+@pytest.mark.spec("C28")
 @pytest.mark.guarantee("G460")
 class TestWhatIsOnTheDisk:
     def test_a_command_before_its_handler_and_its_answer_before_the_client(self, disk: Disk) -> None:

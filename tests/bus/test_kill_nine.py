@@ -24,6 +24,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.spec("C28")
 @pytest.mark.guarantee("G476", "G477", "G478", "G479")
 def test_every_command_has_one_fate_over_kills(
     tmp_path: Path, loop_factory: Callable[[], asyncio.AbstractEventLoop]

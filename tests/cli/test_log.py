@@ -304,6 +304,7 @@ class TestVerify:
         assert (code, out, err.count("\n")) == (ExitCode.DAMAGED, "", 1)
 
 
+@pytest.mark.spec("C28")
 @pytest.mark.guarantee("G507")
 class TestReplay:
     @pytest.mark.usefixtures("directory")
